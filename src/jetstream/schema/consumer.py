@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Struct, field
 
-Unsigned = Annotated[int, Meta(ge=0, le=2**64 - 1)]
+Unsigned = Annotated[int, Meta(ge=0)]
 
 DELIVER_POLICIES: Final = (
     "all",
