@@ -1,0 +1,109 @@
+"""What an account is allowed to be: plain values that configuration or a JWT turns into.
+
+The server builds them (`server/accounts.py`), the broker lives by them. Nothing here decides.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from jetstream.broker.permissions import PermissionRules
+
+UNLIMITED = -1
+GLOBAL_ACCOUNT = "$G"
+SYSTEM_ACCOUNT = "$SYS"
+RESPONSE_THRESHOLD_NS = 120_000_000_000
+
+Kind = Literal["stream", "service"]
+
+
+class MappingDestination(Struct, frozen=True):
+    """Where a share of the messages goes; `weight` is a percentage."""
+
+    subject: str
+    weight: int = 100
+    cluster: str = ""
+
+
+class MappingSpec(Struct, frozen=True):
+    """Publishes to `source` are rewritten to one of the destinations.
+
+    A share missing to 100 keeps the subject, unless the source is itself listed as a destination:
+    then the missing share is lost on purpose.
+    """
+
+    source: str
+    destinations: tuple[MappingDestination, ...]
+
+
+class LatencySpec(Struct, frozen=True):
+    """Where service latencies are published; sampling in percent, 0 = only when headers ask."""
+
+    subject: str
+    sampling: int = 100
+
+
+class ExportSpec(Struct, frozen=True):
+    """What other accounts may import. `accounts` None means everyone."""
+
+    kind: Kind
+    subject: str
+    accounts: tuple[str, ...] | None = None
+    response: Literal["Singleton", "Stream", "Chunked"] = "Singleton"
+    threshold_ns: int = RESPONSE_THRESHOLD_NS
+    latency: LatencySpec | None = None
+    account_token_position: int = 0
+    allow_trace: bool = False
+
+
+class ImportSpec(Struct, frozen=True):
+    """What is taken from another account.
+
+    stream:  messages on `subject` of `account` appear here as `to` (`$1` stands for wildcards).
+    service: requests published here on `to` reach `account` as `subject`.
+    """
+
+    kind: Kind
+    account: str
+    subject: str
+    to: str
+    share: bool = False
+    allow_trace: bool = False
+
+
+class AccountJetStream(Struct, frozen=True):
+    """JetStream limits of an account; -1 is unlimited."""
+
+    max_memory: int = UNLIMITED
+    max_store: int = UNLIMITED
+    max_streams: int = UNLIMITED
+    max_consumers: int = UNLIMITED
+    max_ack_pending: int = UNLIMITED
+    memory_max_stream_bytes: int = UNLIMITED
+    store_max_stream_bytes: int = UNLIMITED
+    max_bytes_required: bool = False
+
+
+class AccountSpec(Struct, frozen=True):
+    """One tenant."""
+
+    name: str
+    nkey: str = ""
+    exports: tuple[ExportSpec, ...] = ()
+    imports: tuple[ImportSpec, ...] = ()
+    mappings: tuple[MappingSpec, ...] = ()
+    max_connections: int = UNLIMITED
+    max_subscriptions: int = UNLIMITED
+    max_payload: int = UNLIMITED
+    max_leafnodes: int = UNLIMITED
+    jetstream: AccountJetStream | None = None
+    jetstream_tiers: dict[str, AccountJetStream] = {}
+    default_permissions: PermissionRules | None = None
+    trace_dest: str = ""
+    trace_sampling: int = 100
+    # Only in operator mode:
+    jwt: str = ""
+    issuer: str = ""
+    name_tag: str = ""
+    tags: tuple[str, ...] = ()
+    expires_ns: int = 0
