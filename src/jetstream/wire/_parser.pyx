@@ -407,9 +407,10 @@ cdef class Parser:
 
     cdef int _line(self, Batch batch, char* p, char* newline, char** after) except -1:
         """One operation whose control line is [p, newline). 1 done, 2 done and stop, 0 unfinished, <0 fault."""
-        cdef char*[TOKENS_MAX] at
-        cdef Py_ssize_t[TOKENS_MAX] size
-        cdef Py_ssize_t n = batch.n, count
+        cdef char* at[TOKENS_MAX]
+        cdef Py_ssize_t size[TOKENS_MAX]
+        cdef Py_ssize_t n = batch.n, count, i
+        cdef size_t left
         cdef char* end = newline
         cdef char* args
         cdef int kind

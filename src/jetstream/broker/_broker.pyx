@@ -1,0 +1,576 @@
+# cython: language_level=3
+"""Who gets a message, for a whole batch of them at once.
+
+    Batch ──► walk ──► Route (from the cache) ──► straight into the outboxes of the receivers
+                 │
+                 ├─► runs of messages that one stream captures   → sink.capture(client, batch, i, j)
+                 ├─► runs of acknowledgements                    → account.on_acks(client, batch, i, j)
+                 └─► everything that is not a publish            → client.on_operation(kind, batch, i)
+
+The kernel moves bytes; what a stream, an API or a permission decides is asked in Python, once per
+run where it can be. A Route is remembered per subject and forgotten when a subscription that
+concerns it comes or goes.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy
+
+from jetstream.subjects._tree cimport Found, SubjectTree
+from jetstream.wire._outbox cimport Outbox, put_number
+from jetstream.wire._parser cimport Batch
+
+from jetstream.subjects.match import matches
+from jetstream.subjects.tokens import has_wildcard
+
+cdef enum:
+    K_PUB = 1
+    K_HPUB = 2
+    ROUTES_MAX = 16384
+    SCAN_MAX = 256
+
+cdef uint64_t DEFAULT_PENDING = 64 * 1024 * 1024
+
+
+cdef inline bint _is_reserved(Message* m) noexcept nogil:
+    """Subjects and replies that only servers use among themselves."""
+    if m.subject_len > 5 and memcmp(m.subject, b"$NRG.", 5) == 0:
+        return True
+    if m.reply_len < 4:
+        return False
+    return memcmp(m.reply, b"_R_.", 4) == 0 or (
+        m.reply_len > 8 and (memcmp(m.reply, b"$JS.ACK.", 8) == 0 or memcmp(m.reply, b"$GNR.", 5) == 0)
+    )
+
+
+cdef class Subscription:
+    """One wish to receive."""
+
+    def __init__(self, Client client, Account account, bytes subject, bytes queue=None, bytes sid=b""):
+        self.client = client
+        self.account = account
+        self.subject = subject
+        self.queue = queue
+        self.sid = sid
+
+    def __repr__(self):
+        return f"Subscription({self.subject!r}, queue={self.queue!r}, sid={self.sid!r})"
+
+
+cdef class Client:
+    """What the broker knows of a connection. The server's Connection is one."""
+
+    def __init__(self):
+        self.outbox = Outbox()
+        self.subscriptions = {}
+        self.echo = True
+        self.verbose = True
+        self.pedantic = True
+        self.pending_max = DEFAULT_PENDING
+
+    def on_operation(self, int kind, Batch batch, Py_ssize_t i):
+        """Everything but publishing; returns True when the walk has to stop here."""
+        raise NotImplementedError
+
+    def refuse_publish(self, bytes subject, bytes reply):
+        """Publishing there is not permitted."""
+        raise NotImplementedError
+
+    def bad_publish_subject(self, bytes subject):
+        """Pedantic mode: the subject of a publish is not a valid literal."""
+
+    def put(self, bytes data):
+        """Queue raw protocol bytes."""
+        self.outbox.append(data)
+
+
+cdef class Account:
+    """A world of subjects of its own."""
+
+    def __init__(self, str name):
+        self.name = name
+        self.tree = SubjectTree()
+        self.routes = {}
+        self.clients = set()
+
+    def subscribe(self, Subscription sub):
+        self.tree.insert(sub.subject, sub, sub.queue)
+        self._forget(sub.subject)
+        if sub.client is not None and sub.subject[:1] in b"$>*":
+            self.watched = True
+        if self.on_interest is not None:
+            self.on_interest(sub, True)
+
+    def unsubscribe(self, Subscription sub):
+        if self.tree.remove(sub.subject, sub, sub.queue):
+            self._forget(sub.subject)
+            if self.on_interest is not None:
+                self.on_interest(sub, False)
+
+    def _forget(self, bytes pattern):
+        """Routes that this pattern concerns are no longer right."""
+        cdef dict routes = self.routes
+        if not routes:
+            return
+        if not has_wildcard(pattern):
+            routes.pop(pattern, None)
+        elif len(routes) > SCAN_MAX:
+            self.routes = {}
+        else:
+            for subject in [one for one in routes if matches(pattern, one)]:
+                del routes[subject]
+
+    def forget_routes(self):
+        self.routes = {}
+
+    cdef Route route(self, const char* p, Py_ssize_t n, bint remember):
+        cdef bytes subject = None
+        cdef Route route
+        cdef Found found
+        cdef Subscription sub
+        if remember:
+            subject = PyBytes_FromStringAndSize(p, n)
+            route = <Route>self.routes.get(subject)
+            if route is not None:
+                return route
+        found = self.tree.match_raw(p, n)
+        route = Route()
+        if found.plain:
+            route.plain = []
+            for sub in found.plain:
+                if sub.client is not None:
+                    route.plain.append(sub)
+                elif sub.sink is not None:
+                    route.sink = sub.sink
+                else:
+                    if route.handlers is None:
+                        route.handlers = []
+                    route.handlers.append(sub)
+            if not route.plain:
+                route.plain = None
+        if found.groups:
+            route.groups = found.groups
+        route.nobody = (
+            route.plain is None and route.groups is None and route.handlers is None and route.sink is None
+        )
+        if remember:
+            if len(self.routes) >= ROUTES_MAX:
+                self.routes = {}
+            self.routes[subject] = route
+        return route
+
+    def has_interest(self, bytes subject, bytes queue=None):
+        """Is a client (or one of the server's own) listening, in that queue group if one is named?"""
+        cdef Found found = self.tree.match(subject)
+        if queue:
+            return queue in found.by_queue()
+        return bool(found.plain or found.groups)
+
+
+cdef class Route:
+    """Where a subject leads to, as of the last change that concerned it."""
+
+
+cdef class Broker:
+    """Carries messages between the clients of a server."""
+
+    def __init__(self, uint64_t seed=88172645463325252):
+        self.dirty = []
+        self._ended = []
+        self._chance = seed or 1
+
+    def take_dirty(self):
+        """The connections with something to send, each once."""
+        cdef list dirty = self.dirty
+        cdef Client client
+        self.dirty = []
+        for client in dirty:
+            client.dirty = False
+        return dirty
+
+    cdef int _mark(self, Client client) except -1:
+        if not client.dirty:
+            client.dirty = True
+            if not self.dirty and self.wake is not None:
+                self.wake()
+            self.dirty.append(client)
+        return 0
+
+    def mark(self, Client client):
+        """This connection has something to send."""
+        self._mark(client)
+
+    # --- one receiver ---------------------------------------------------------------------------
+
+    cdef int send(self, Subscription sub, Client origin, Message* m) except -1:
+        """Encode for one subscription; 1 if it was taken."""
+        cdef Client client = sub.client
+        cdef char* p
+        cdef char* start
+        cdef size_t sid_len
+        cdef const char* subject = m.subject
+        cdef size_t subject_len = m.subject_len
+        cdef size_t body
+        cdef bytes renamed
+        if sub.closed or client.gone or (client is origin and not client.echo):
+            return 0
+        if sub.limit > 0 and sub.delivered >= sub.limit:
+            return 0
+        if sub.filtered and client.permissions.denies_delivery(
+            PyBytes_FromStringAndSize(m.subject, m.subject_len)
+        ):
+            return 0
+        if sub.rename is not None:
+            renamed = sub.rename(PyBytes_FromStringAndSize(m.subject, m.subject_len))
+            if renamed is None:
+                return 0
+            subject = PyBytes_AS_STRING(renamed)
+            subject_len = PyBytes_GET_SIZE(renamed)
+        sid_len = PyBytes_GET_SIZE(sub.sid)
+        body = m.payload_len + (m.headers_len if client.headers else 0)
+        if client.outbox.size + client.in_transport + body > client.pending_max:
+            if not client.overflowing:
+                client.overflowing = True
+                if self.on_overflow is not None:
+                    self.on_overflow(client)
+            return 0
+        sub.delivered += 1
+        start = client.outbox.reserve(subject_len + sid_len + m.reply_len + body + 64)
+        p = start
+        if m.headers_len and client.headers:
+            p[0] = c'H'
+            p += 1
+        memcpy(p, b"MSG ", 4)
+        p += 4
+        memcpy(p, subject, subject_len)
+        p += subject_len
+        p[0] = c' '
+        p += 1
+        memcpy(p, PyBytes_AS_STRING(sub.sid), sid_len)
+        p += sid_len
+        p[0] = c' '
+        p += 1
+        if m.reply_len:
+            memcpy(p, m.reply, m.reply_len)
+            p += m.reply_len
+            p[0] = c' '
+            p += 1
+        if m.headers_len and client.headers:
+            p += put_number(p, m.headers_len)
+            p[0] = c' '
+            p += 1
+        p += put_number(p, body)
+        p[0] = c'\r'
+        p[1] = c'\n'
+        p += 2
+        if m.headers_len and client.headers:
+            memcpy(p, m.headers, m.headers_len)
+            p += m.headers_len
+        if m.payload_len:
+            memcpy(p, m.payload, m.payload_len)
+            p += m.payload_len
+        p[0] = c'\r'
+        p[1] = c'\n'
+        p += 2
+        client.outbox.size += p - start
+        client.out_msgs += 1
+        client.out_bytes += body
+        self.out_msgs += 1
+        self.out_bytes += body
+        if client.tracks_replies and m.reply_len:
+            client.permissions.may_answer(PyBytes_FromStringAndSize(m.reply, m.reply_len))
+        if origin is not None and client.outbox.size > client.pending_max // 4 * 3:
+            origin.stalled = True
+        if not client.dirty:
+            self._mark(client)
+        if sub.limit > 0 and sub.delivered >= sub.limit:
+            self._ended.append(sub)
+        return 1
+
+    cdef int _one_of(self, list group, Client origin, Message* m) except -1:
+        """One member, by chance; another one if that one does not take it."""
+        cdef Py_ssize_t n = len(group), i, first
+        cdef Subscription sub
+        self._chance ^= self._chance << 13
+        self._chance ^= self._chance >> 7
+        self._chance ^= self._chance << 17
+        first = <Py_ssize_t>(self._chance % <uint64_t>n) if n > 1 else 0
+        for i in range(n):
+            sub = <Subscription>group[(first + i) % n]
+            if sub.client is None:
+                self._handle(sub, origin, m)
+                return 1
+            if self.send(sub, origin, m):
+                return 1
+        return 0
+
+    cdef int deliver(self, Route route, Client origin, Message* m) except -1:
+        """To every plain subscription and one of each group; how many took it. Not to streams."""
+        cdef Subscription sub
+        cdef list group
+        cdef int taken = 0
+        if route.plain is not None:
+            for sub in route.plain:
+                taken += self.send(sub, origin, m)
+        if route.groups is not None:
+            for group in route.groups:
+                taken += self._one_of(group, origin, m)
+        if route.handlers is not None:
+            for sub in route.handlers:
+                taken += self._handle(sub, origin, m)
+        if self._ended:
+            self._end_finished()
+        return taken
+
+    cdef int _end_finished(self) except -1:
+        cdef list ended = self._ended
+        cdef Subscription sub
+        self._ended = []
+        for sub in ended:
+            self.drop(sub)
+        return 0
+
+    def drop(self, Subscription sub):
+        """End a subscription of a client."""
+        if sub.closed:
+            return
+        sub.closed = True
+        if sub.client is not None:
+            sub.client.subscriptions.pop(sub.sid, None)
+        sub.account.unsubscribe(sub)
+        if sub.shadows:
+            for shadow in sub.shadows:
+                (<Subscription>shadow).closed = True
+                (<Subscription>shadow).account.unsubscribe(shadow)
+
+    # --- from inside ----------------------------------------------------------------------------
+
+    def publish(self, Account account, bytes subject, bytes payload, bytes reply=b"", bytes headers=b"",
+                Client origin=None, bint capture=True):
+        """Publish one message from inside; how many took it (a stream counts)."""
+        cdef Message m
+        cdef Route route
+        cdef int taken
+        m.subject = PyBytes_AS_STRING(subject)
+        m.subject_len = PyBytes_GET_SIZE(subject)
+        m.reply = PyBytes_AS_STRING(reply)
+        m.reply_len = PyBytes_GET_SIZE(reply)
+        m.headers = PyBytes_AS_STRING(headers)
+        m.headers_len = PyBytes_GET_SIZE(headers)
+        m.payload = PyBytes_AS_STRING(payload)
+        m.payload_len = PyBytes_GET_SIZE(payload)
+        route = account.route(m.subject, m.subject_len, False)
+        if route.nobody:
+            return 0
+        taken = self.deliver(route, origin, &m)
+        if capture and route.sink is not None:
+            route.sink.capture(origin, Batch.of([(subject, reply, headers, payload)]), 0, 1)
+            taken += 1
+        return taken
+
+    # --- from a connection ----------------------------------------------------------------------
+
+    def walk(self, Client client, Batch batch):
+        """Handle the operations of one read. Returns the index behind the last one handled."""
+        cdef Py_ssize_t i = 0, run = -1, acks = -1
+        cdef object sink = None
+        cdef Route route = None
+        cdef Account account = client.account
+        cdef const char* last = NULL
+        cdef uint32_t last_len = 0
+        cdef int kind
+        cdef Message m
+        cdef char* base = batch.base
+        cdef bint remember
+        cdef unsigned long long generation = 0
+        while i < batch.n:
+            kind = batch.kinds[i]
+            if kind > K_HPUB or not client.ready:
+                if run >= 0:
+                    sink.capture(client, batch, run, i)
+                    run = -1
+                    sink = None
+                if acks >= 0:
+                    account.on_acks(client, batch, acks, i)
+                    acks = -1
+                if client.on_operation(kind, batch, i):
+                    return i + 1
+                account = client.account
+                last = NULL
+                i += 1
+                continue
+            m.subject = base + batch.subject_at[i]
+            m.subject_len = batch.subject_len[i]
+            m.reply = base + batch.reply_at[i]
+            m.reply_len = batch.reply_len[i]
+            m.headers = base + batch.body_at[i]
+            m.headers_len = batch.header_len[i]
+            m.payload = m.headers + m.headers_len
+            m.payload_len = batch.total_len[i] - m.headers_len
+            client.in_msgs += 1
+            client.in_bytes += batch.total_len[i]
+            self.in_msgs += 1
+            self.in_bytes += batch.total_len[i]
+            if client.verbose:
+                client.put(b"+OK\r\n")
+                self._mark(client)
+            if client.pedantic:
+                client.bad_publish_subject(PyBytes_FromStringAndSize(m.subject, m.subject_len))
+            if client.permissions is not None or _is_reserved(&m):
+                if not self._permitted(client, &m):
+                    # What was captured so far must not swallow the refused one.
+                    if run >= 0:
+                        sink.capture(client, batch, run, i)
+                        run = -1
+                        sink = None
+                    if acks >= 0:
+                        account.on_acks(client, batch, acks, i)
+                        acks = -1
+                    i += 1
+                    continue
+            if m.subject_len > 8 and memcmp(m.subject, b"$JS.ACK.", 8) == 0 and account.on_acks is not None:
+                if run >= 0:
+                    sink.capture(client, batch, run, i)
+                    run = -1
+                    sink = None
+                if acks < 0:
+                    acks = i
+                if account.watched:
+                    self.deliver(account.route(m.subject, m.subject_len, False), client, &m)
+                i += 1
+                continue
+            if acks >= 0:
+                account.on_acks(client, batch, acks, i)
+                acks = -1
+            if account.mapping is not None:
+                if run >= 0:
+                    sink.capture(client, batch, run, i)
+                    run = -1
+                    sink = None
+                self._publish_mapped(client, account, &m)
+                i += 1
+                continue
+            if last == NULL or m.subject_len != last_len or memcmp(m.subject, last, last_len) != 0:
+                remember = not (m.subject_len > 7 and memcmp(m.subject, b"_INBOX.", 7) == 0)
+                route = account.route(m.subject, m.subject_len, remember)
+                generation = account.tree.generation
+                last = m.subject
+                last_len = m.subject_len
+            if run >= 0 and route.sink is not sink:
+                sink.capture(client, batch, run, i)
+                run = -1
+                sink = None
+            if route.sink is not None and run < 0:
+                sink = route.sink
+                run = i
+            if route.nobody:
+                if m.reply_len and client.no_responders:
+                    self._nobody_there(client, &m)
+                i += 1
+                continue
+            if route.handlers is not None and run >= 0:
+                # A handler may look at what was published before it.
+                sink.capture(client, batch, run, i + 1)
+                run = -1
+                sink = None
+            if route.plain is not None or route.groups is not None or route.handlers is not None:
+                if self.deliver(route, client, &m) == 0 and route.sink is None:
+                    if m.reply_len and client.no_responders:
+                        self._nobody_there(client, &m)
+                if route.handlers is not None or account.tree.generation != generation:
+                    # Something was subscribed or ended meanwhile: ask again.
+                    last = NULL
+                    generation = account.tree.generation
+            i += 1
+        if run >= 0:
+            sink.capture(client, batch, run, batch.n)
+        if acks >= 0:
+            account.on_acks(client, batch, acks, batch.n)
+        return batch.n
+
+    cdef int _handle(self, Subscription sub, Client origin, Message* m) except -1:
+        try:
+            answer = sub.handler(
+                origin,
+                PyBytes_FromStringAndSize(m.subject, m.subject_len),
+                PyBytes_FromStringAndSize(m.reply, m.reply_len),
+                PyBytes_FromStringAndSize(m.headers, m.headers_len),
+                PyBytes_FromStringAndSize(m.payload, m.payload_len),
+            )
+        except Exception as problem:
+            # One request that goes wrong must not take the connection, or the server, with it.
+            if self.on_error is None:
+                raise
+            self.on_error(problem)
+            return 1
+        return 0 if answer is False else 1
+
+    cdef bint _permitted(self, Client client, Message* m):
+        cdef bytes subject = PyBytes_FromStringAndSize(m.subject, m.subject_len)
+        cdef bytes reply = PyBytes_FromStringAndSize(m.reply, m.reply_len)
+        if client.permissions is not None and not client.permissions.can_publish(subject):
+            client.refuse_publish(subject, b"")
+            return False
+        if subject.startswith(b"$NRG."):
+            client.refuse_publish(subject, b"")
+            return False
+        if reply.startswith((b"$JS.ACK.", b"_R_.", b"$GNR.")):
+            client.refuse_publish(subject, reply)
+            return False
+        return True
+
+    cdef int _publish_mapped(self, Client client, Account account, Message* m) except -1:
+        """Through the account's subject mappings; one message at a time."""
+        cdef bytes subject = account.mapping(PyBytes_FromStringAndSize(m.subject, m.subject_len))
+        if subject is None:
+            return 0
+        taken = self.publish(
+            account,
+            subject,
+            PyBytes_FromStringAndSize(m.payload, m.payload_len),
+            PyBytes_FromStringAndSize(m.reply, m.reply_len),
+            PyBytes_FromStringAndSize(m.headers, m.headers_len),
+            client,
+        )
+        if taken == 0 and m.reply_len and client.no_responders:
+            self._nobody_there(client, m)
+        return 0
+
+    cdef int _nobody_there(self, Client client, Message* m) except -1:
+        """Tell a requester that nobody listens, on its own plain subscription to the reply."""
+        cdef Message status
+        cdef Subscription sub
+        cdef Found found = client.account.tree.match_raw(m.reply, m.reply_len)
+        cdef bytes block = (
+            b"NATS/1.0 503\r\nNats-Subject: "
+            + PyBytes_FromStringAndSize(m.subject, m.subject_len)
+            + b"\r\n\r\n"
+        )
+        cdef bint echo = client.echo
+        status.subject = m.reply
+        status.subject_len = m.reply_len
+        status.reply = NULL
+        status.reply_len = 0
+        status.headers = PyBytes_AS_STRING(block)
+        status.headers_len = PyBytes_GET_SIZE(block)
+        status.payload = NULL
+        status.payload_len = 0
+        for sub in found.plain:
+            if sub.client is client:
+                client.echo = True
+                self.send(sub, None, &status)
+                client.echo = echo
+                break
+        if self._ended:
+            self._end_finished()
+        return 0
+
+    def no_responders(self, Client client, bytes subject, bytes reply):
+        """The same, asked from Python: a handler found that nobody can answer."""
+        cdef Message m
+        m.subject = PyBytes_AS_STRING(subject)
+        m.subject_len = PyBytes_GET_SIZE(subject)
+        m.reply = PyBytes_AS_STRING(reply)
+        m.reply_len = PyBytes_GET_SIZE(reply)
+        if m.reply_len and client is not None and client.no_responders:
+            self._nobody_there(client, &m)
