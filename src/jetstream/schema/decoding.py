@@ -64,7 +64,10 @@ def _nested(value: Any, kind: Any, strict: bool) -> Any:
     if isinstance(value, list) and get_origin(kind) is list:
         (inner,) = get_args(kind)
         if _is_struct(inner):
-            return [_shape(v, inner, strict) if isinstance(v, dict) else v for v in value]
+            return [
+                _shape(v or {}, inner, strict) if v is None or isinstance(v, dict) else v
+                for v in value
+            ]
         if inner is str:
             # Go turns a null inside a list of strings into an empty string.
             return ["" if v is None else v for v in value]
