@@ -1,0 +1,69 @@
+from array import array
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from jetstream.wire._parser import Batch
+
+F = TypeVar("F", bound=Frame)
+
+class Frame:
+    connection: Any
+    subject_bytes: bytes
+    reply_bytes: bytes
+    header_block: bytes
+    data: bytes
+    status: int
+    def __init__(
+        self,
+        subject: bytes = ...,
+        reply: bytes = ...,
+        header_block: bytes = ...,
+        data: bytes = ...,
+        connection: Any = ...,
+    ) -> None: ...
+    @property
+    def subject(self) -> str: ...
+    @property
+    def reply(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    def ack_parts(self) -> tuple[str, str, str] | None: ...
+    @property
+    def is_delivery(self) -> bool: ...
+    @property
+    def seq(self) -> int: ...
+    @property
+    def consumer_seq(self) -> int: ...
+    @property
+    def deliveries(self) -> int: ...
+    @property
+    def pending(self) -> int: ...
+    @property
+    def time_ns(self) -> int: ...
+
+class AckRun:
+    sent: int
+    answered: int
+    outstanding: int
+    wake_at: int
+    waiter: Any
+    odd: list[tuple[int, bytes, bytes]]
+    def __init__(self, prefix: int) -> None: ...
+    def expect(self, n: int) -> None: ...
+    def receive(self, batch: Batch, start: int, stop: int) -> None: ...
+    def missing(self) -> list[int]: ...
+    def sequences(self) -> array[int]: ...
+
+def dispatch(
+    batch: Batch,
+    receivers: dict[int, Callable[[Batch, int, int], None]],
+    on_control: Callable[[int, bytes], None],
+) -> tuple[int, int]: ...
+def frames(
+    batch: Batch, start: int, stop: int, cls: type[F], connection: Any
+) -> tuple[list[F], int]: ...
+def in_order(received: list[F], consumer_seq: int) -> int: ...
+def total_size(received: list[F]) -> int: ...
+def ack_list(
+    batch: Batch, start: int, stop: int, prefix: int
+) -> list[tuple[int, bytes, bytes]]: ...
