@@ -2,7 +2,8 @@
 
 import msgspec
 
-from jetstream.schema.consumer import ConsumerConfig, ConsumerInfo, ConsumerNames, with_type
+from jetstream.schema.consumer import ConsumerConfig, ConsumerInfo, ConsumerNames
+from jetstream.schema.requests import answer
 
 FULL = (
     b'{"durable_name":"C","name":"C","description":"d","deliver_policy":"by_start_sequence",'
@@ -45,7 +46,7 @@ def test_counters_are_told_while_they_are_zero() -> None:
 
 
 def test_a_response_begins_with_its_type() -> None:
-    assert with_type("consumer_names_response", ConsumerNames(limit=1024)) == (
+    assert answer("consumer_names_response", ConsumerNames(limit=1024)) == (
         b'{"type":"io.nats.jetstream.api.v1.consumer_names_response",'
         b'"total":0,"offset":0,"limit":1024,"consumers":[]}'
     )

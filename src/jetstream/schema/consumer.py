@@ -1,16 +1,18 @@
 """What the two ends say about consumers: configuration, information, requests.
 
 Field names and their order are the wire's. A field that the server always emits has a default that
-msgspec does not recognise as one (`_always`), every other field is left out while it is zero.
+msgspec does not recognise as one (`always`), every other field is left out while it is zero.
 Times are RFC 3339 text (empty: not given), durations integer nanoseconds.
 """
 
-from typing import Annotated, Any, Final
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
 
-import msgspec
-from msgspec import Meta, Struct, field
+from msgspec import Struct, field
 
-Unsigned = Annotated[int, Meta(ge=0)]
+from jetstream.schema.encoding import always
+from jetstream.schema.stream import UInt64 as Unsigned
+from jetstream.schema.times import ZERO_TIME
 
 DELIVER_POLICIES: Final = (
     "all",
@@ -26,35 +28,28 @@ PRIORITY_POLICIES: Final = ("none", "overflow", "pinned_client", "prioritized")
 ACTIONS: Final = ("", "create", "update")
 
 
-def _zero() -> int:
-    return 0
-
-
-def _text(value: str) -> Any:
-    """A text that is emitted even while it has its default."""
-    return field(default_factory=lambda: value)
-
-
-def _always() -> Any:
-    return field(default_factory=_zero)
-
-
 class ConsumerConfig(Struct, omit_defaults=True, kw_only=True):
     """How a consumer reads its stream. Unset numbers are 0; the server fills defaults in."""
+
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "deliver_policy": (*DELIVER_POLICIES, "undefined"),
+        "ack_policy": ACK_POLICIES,
+        "replay_policy": REPLAY_POLICIES,
+    }
 
     durable_name: str = ""
     name: str = ""
     description: str = ""
-    deliver_policy: str = _text("all")
+    deliver_policy: str = always("all")
     opt_start_seq: Unsigned = 0
     opt_start_time: str = ""
-    ack_policy: str = _text("none")
+    ack_policy: str = always("none")
     ack_wait: int = 0
     max_deliver: int = 0
     backoff: list[int] = field(default_factory=list)
     filter_subject: str = ""
     filter_subjects: list[str] = field(default_factory=list)
-    replay_policy: str = _text("instant")
+    replay_policy: str = always("instant")
     rate_limit_bps: Unsigned = 0
     sample_freq: str = ""
     max_waiting: int = 0
@@ -68,7 +63,7 @@ class ConsumerConfig(Struct, omit_defaults=True, kw_only=True):
     deliver_group: str = ""
     idle_heartbeat: int = 0
     inactive_threshold: int = 0
-    num_replicas: int = _always()
+    num_replicas: int = always(0)
     mem_storage: bool = False
     direct: bool = False
     sourcing: bool = False
@@ -91,44 +86,44 @@ class ConsumerConfig(Struct, omit_defaults=True, kw_only=True):
 class SequenceInfo(Struct, omit_defaults=True):
     """A position, counted in deliveries and in stored messages."""
 
-    consumer_seq: int = _always()
-    stream_seq: int = _always()
+    consumer_seq: int = always(0)
+    stream_seq: int = always(0)
     last_active: str = ""
 
 
 class PriorityGroupState(Struct, omit_defaults=True, kw_only=True):
     """Who is pinned in a priority group, and since when."""
 
-    group: str = _text("")
+    group: str = always("")
     pinned_client_id: str = ""
-    pinned_ts: str = _text("0001-01-01T00:00:00Z")
+    pinned_ts: str = always(ZERO_TIME)
 
 
 class ConsumerInfo(Struct, omit_defaults=True, kw_only=True):
     """Everything a server tells about one consumer."""
 
-    stream_name: str = _text("")
-    name: str = _text("")
-    created: str = _text("0001-01-01T00:00:00Z")
+    stream_name: str = always("")
+    name: str = always("")
+    created: str = always(ZERO_TIME)
     config: ConsumerConfig = field(default_factory=ConsumerConfig)
     delivered: SequenceInfo = field(default_factory=SequenceInfo)
     ack_floor: SequenceInfo = field(default_factory=SequenceInfo)
-    num_ack_pending: int = _always()
-    num_redelivered: int = _always()
-    num_waiting: int = _always()
-    num_pending: int = _always()
+    num_ack_pending: int = always(0)
+    num_redelivered: int = always(0)
+    num_waiting: int = always(0)
+    num_pending: int = always(0)
     cluster: dict[str, Any] | None = None
     push_bound: bool = False
     paused: bool = False
     pause_remaining: int = 0
-    ts: str = _text("0001-01-01T00:00:00Z")
+    ts: str = always(ZERO_TIME)
     priority_groups: list[PriorityGroupState] = field(default_factory=list)
 
 
 class ConsumerCreateRequest(Struct, omit_defaults=True, kw_only=True):
     """Body of CONSUMER.CREATE and CONSUMER.DURABLE.CREATE."""
 
-    stream_name: str = _text("")
+    stream_name: str = always("")
     config: ConsumerConfig = field(default_factory=ConsumerConfig)
     action: str = ""
     pedantic: bool = False
@@ -145,8 +140,8 @@ class ConsumerPauseRequest(Struct, omit_defaults=True):
 
 
 class ConsumerPauseResponse(Struct, omit_defaults=True, kw_only=True):
-    paused: bool = field(default_factory=bool)
-    pause_until: str = _text("0001-01-01T00:00:00Z")
+    paused: bool = always(False)
+    pause_until: str = always(ZERO_TIME)
     pause_remaining: int = 0
 
 
@@ -189,17 +184,3 @@ class NextRequest(Struct, omit_defaults=True, kw_only=True):
     min_ack_pending: int = 0
     id: str = ""
     priority: int = 0
-
-
-_encoder: Final = msgspec.json.Encoder()
-
-
-def with_type(kind: str, body: Struct) -> bytes:
-    """A response: its type first, then the fields of `body`.
-
-    >>> with_type("consumer_names_response", ConsumerNames()).decode()[:57]
-    '{"type":"io.nats.jetstream.api.v1.consumer_names_response'
-    """
-    encoded = _encoder.encode(body)
-    comma = b"" if encoded == b"{}" else b","
-    return b'{"type":"io.nats.jetstream.api.v1.%b"%b%b' % (kind.encode(), comma, encoded[1:])
