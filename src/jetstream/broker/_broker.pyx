@@ -370,9 +370,9 @@ cdef class Broker:
 
     # --- from a connection ----------------------------------------------------------------------
 
-    def walk(self, Client client, Batch batch):
-        """Handle the operations of one read. Returns the index behind the last one handled."""
-        cdef Py_ssize_t i = 0, run = -1, acks = -1
+    def walk(self, Client client, Batch batch, Py_ssize_t start=0):
+        """Handle the operations of one read, from `start` on. Returns the index behind the last one."""
+        cdef Py_ssize_t i = start, run = -1, acks = -1
         cdef object sink = None
         cdef Route route = None
         cdef Account account = client.account

@@ -107,3 +107,40 @@ class AccountSpec(Struct, frozen=True):
     name_tag: str = ""
     tags: tuple[str, ...] = ()
     expires_ns: int = 0
+
+
+def stream_transform(wanted: ImportSpec) -> tuple[str, str]:
+    """Source and destination of the subject transform from the exporter to the importer."""
+    return wanted.subject, _numbered(wanted.to)
+
+
+def service_transform(wanted: ImportSpec) -> tuple[str, str]:
+    """Source and destination of the subject transform from the importer to the exporter.
+
+    `to: "b.$2.$1"` for `a.*.*` takes requests on `b.*.*` and sends them to `a.$2.$1`.
+    """
+    tokens = wanted.to.split(".")
+    order: dict[int, int] = {}
+    count = 0
+    for position, token in enumerate(tokens):
+        if token == "*" or (token[:1] == "$" and token[1:].isdigit()):
+            count += 1
+            order[count if token == "*" else int(token[1:])] = count
+            tokens[position] = "*"
+    remote = wanted.subject.split(".")
+    count = 0
+    for position, token in enumerate(remote):
+        if token == "*":
+            count += 1
+            remote[position] = f"${order.get(count, count)}"
+    return ".".join(tokens), ".".join(remote)
+
+
+def _numbered(subject: str) -> str:
+    tokens = subject.split(".")
+    count = 0
+    for position, token in enumerate(tokens):
+        if token == "*":
+            count += 1
+            tokens[position] = f"${count}"
+    return ".".join(tokens)

@@ -1,0 +1,412 @@
+"""One client's connection: what it says reaches the broker, what it is owed goes out.
+
+        ┌────────────── connection_made: INFO ───────────────┐
+        ▼                                                    │
+    greeting ── CONNECT ──► authenticating ──► ready ──► closing ──► closed
+                             (reading paused)    ▲  │
+                                                 └──┘ PUB SUB UNSUB PING …
+
+All of it runs on the loop. A read is parsed and handled whole; what is owed to connections is
+gathered in their outboxes and written once per turn (`Server.flush`). A peer that does not read
+makes its own outbox grow, up to `max_pending`, and nobody else's.
+"""
+
+import asyncio
+import base64
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from jetstream.broker._broker import Client, Subscription
+from jetstream.clock import SECOND
+from jetstream.errors import JetStreamError
+from jetstream.server.closed import Reason
+from jetstream.subjects.tokens import is_valid_literal, is_valid_subject
+from jetstream.wire._parser import Batch, Parser
+from jetstream.wire.operations import FAULT_TEXT, Connect, Fault, Kind, Role
+
+if TYPE_CHECKING:
+    from jetstream.server.auth import Identity
+    from jetstream.server.server import Server
+
+FIRST_PING_NS = 2 * SECOND
+STALL_S = 0.003
+CONNECT_TEXT_MAX = 64 * 1024
+
+_PUB, _HPUB, _SUB, _UNSUB = Kind.PUB, Kind.HPUB, Kind.SUB, Kind.UNSUB
+_connect_decoder = msgspec.json.Decoder(dict[str, Any])
+
+
+class AuthRefused(JetStreamError):
+    """Raised by the door when a CONNECT is not accepted."""
+
+    def __init__(self, text: str = "Authorization Violation", reason: str = "") -> None:
+        super().__init__(text)
+        self.text = text
+        self.reason = reason or Reason.AUTHENTICATION_FAILURE
+
+
+class Connection(Client, asyncio.BufferedProtocol):
+    """A TCP, TLS, WebSocket or in-process client."""
+
+    def __init__(self, server: "Server", kind: str = "STANDARD") -> None:
+        super().__init__()
+        self.server = server
+        self.kind = kind
+        self.parser = Parser(Role.SERVER)
+        self.parser.payload_max = server.options.max_payload
+        self.parser.control_line_max = server.options.max_control_line
+        self.pending_max = server.options.max_pending
+        self.transport: asyncio.Transport | None = None
+        self.connect = Connect()
+        self.connected = False  # CONNECT was accepted
+        self.identity: Identity | None = None
+        self.nonce = b""
+        self.host = ""
+        self.port = 0
+        self.tls_first = False
+        self.tls_peer: Any = None
+        self.started_ns = 0
+        self.last_activity_ns = 0
+        self.close_reason = ""
+        self.closed = False
+        self.writing_paused_ns = 0
+        self.suspended = False
+        self.held = 0  # reasons to stop reading for a while
+        self.first_pong_info_due = False
+        self.pings_out = 0
+        self.next_ping_ns = 0
+        self.ping_sent_ns = 0
+        self.rtt_ns = 0
+        self.auth_deadline_ns = 0
+        self.closing_deadline_ns = 0
+        self.stalls = 0
+        self.cookies: dict[str, str] = {}
+
+    # --- the socket ---------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A peer has arrived; greet it unless TLS comes first."""
+        self.attach(transport)
+        self.server.welcome(self)
+
+    def attach(self, transport: asyncio.BaseTransport) -> None:
+        """Use this transport from now on (the first, or the one TLS made of it)."""
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(high=0)
+        peer = transport.get_extra_info("peername")
+        if isinstance(peer, tuple) and not self.host:
+            self.host, self.port = str(peer[0]), int(peer[1])
+
+    def get_buffer(self, sizehint: int) -> Any:
+        return self.parser.get_buffer(sizehint)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.parser.received(nbytes)
+        self.work()
+
+    def data_received(self, data: bytes) -> None:
+        """For transports that hand over bytes (WebSocket, in-process)."""
+        self.parser.feed(data)
+        if not self.suspended:
+            self.work()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.ended(Reason.CLIENT_CLOSED if exc is None else Reason.READ_ERROR)
+
+    def pause_writing(self) -> None:
+        assert self.transport is not None
+        self.writing_paused_ns = self.server.clock.monotonic()
+        self.in_transport = self.transport.get_write_buffer_size()
+        self.server.slow.add(self)
+
+    def resume_writing(self) -> None:
+        self.writing_paused_ns = 0
+        self.in_transport = 0
+        self.server.slow.discard(self)
+        self.flush()
+
+    # --- in -----------------------------------------------------------------------------------
+
+    def work(self) -> None:
+        """Handle what has been read."""
+        server = self.server
+        self.last_activity_ns = server.loop_now()
+        parser = self.parser
+        while not self.gone and not self.suspended:
+            batch = parser.next_batch()
+            if batch is None:
+                break
+            try:
+                server.broker.walk(self, batch)
+            finally:
+                Parser.done(batch)
+        if self.suspended:
+            parser.stash()
+            return
+        if parser.fault and not self.gone:
+            self.on_fault(parser.fault)
+        elif self.stalled:
+            self.stalled = False
+            self.stalls += 1
+            server.stalled_clients += 1
+            if not server.options.no_fast_producer_stall:
+                self.hold()
+                server.loop.call_later(STALL_S, self.unhold)
+
+    def hold(self) -> None:
+        """Stop reading; the inside is full. Nothing is lost, the peer just waits."""
+        self.held += 1
+        if self.held == 1 and self.transport is not None and not self.transport.is_closing():
+            self.transport.pause_reading()
+
+    def unhold(self) -> None:
+        self.held -= 1
+        if self.held == 0 and self.transport is not None and not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    def on_fault(self, fault: int) -> None:
+        """The peer broke the protocol."""
+        reasons: dict[int, str] = {
+            Fault.CONTROL_LINE: Reason.CONTROL_LINE,
+            Fault.PAYLOAD: Reason.PAYLOAD,
+            Fault.HEADERS: Reason.HEADER_VIOLATION,
+            Fault.ARGUMENTS: Reason.PROTOCOL_VIOLATION,
+        }
+        self.close(reasons.get(fault, Reason.PARSE_ERROR), FAULT_TEXT.get(fault))
+
+    def on_operation(self, kind: int, batch: Batch, i: int) -> bool:
+        """Everything but a permitted publish. True: stop handling this batch."""
+        if kind == Kind.CONNECT:
+            return self.on_connect(batch.payload(i))
+        if kind == Kind.ERR:
+            self.close(Reason.CLIENT_CLOSED)
+            return True
+        if not self.ready:
+            if not self.server.accepts_without_connect(self):
+                self.close(Reason.AUTHENTICATION_FAILURE, "Authorization Violation")
+                return True
+            if kind in (_PUB, _HPUB):
+                # Permitted now: the rest of the batch is walked again, publishing included.
+                self.server.broker.walk(self, batch, i)
+                return True
+        if kind == Kind.PING:
+            self.on_ping()
+        elif kind == Kind.PONG:
+            self.on_pong()
+        elif kind == _SUB:
+            self.on_sub(batch.subject(i), batch.reply(i) or None, batch.payload(i))
+        elif kind == _UNSUB:
+            self.on_unsub(batch.payload(i), batch.sid(i))
+        return self.gone
+
+    def on_connect(self, text: bytes) -> bool:
+        """A client says who it is."""
+        try:
+            fields = _connect_decoder.decode(text)
+            if "pass" in fields:
+                fields["password"] = fields.pop("pass")
+            connect = msgspec.convert(
+                {k: v for k, v in fields.items() if v is not None}, Connect, strict=False
+            )
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            self.close(Reason.PROTOCOL_VIOLATION)
+            return True
+        if connect.protocol > 1 or connect.protocol < 0:
+            self.close(Reason.BAD_CLIENT_PROTOCOL, "invalid client protocol")
+            return True
+        if connect.no_responders and not connect.headers:
+            self.close(Reason.NO_RESPONDERS_HEADERS, "no responders requires headers support")
+            return True
+        self.connect = connect
+        self.verbose, self.pedantic, self.echo = connect.verbose, connect.pedantic, connect.echo
+        self.headers = connect.headers and not self.server.options.no_header_support
+        self.parser.headers_agreed = self.headers
+        self.no_responders = connect.no_responders
+        self.server.log_in(self)
+        return self.suspended or self.gone
+
+    def logged_in(self, identity: "Identity") -> None:
+        """The door let this client in."""
+        first = not self.connected
+        self.connected = True
+        self.ready = True
+        self.suspended = False
+        self.auth_deadline_ns = 0
+        self.identity = identity
+        self.first_pong_info_due = self.connect.protocol >= 1
+        if not first:
+            for sub in list(self.subscriptions.values()):
+                self.server.broker.drop(sub)
+        if self.verbose:
+            self.say(b"+OK\r\n")
+        if first:
+            self.next_ping_ns = self.server.clock.monotonic() + FIRST_PING_NS
+
+    def resume(self) -> None:
+        """Go on after an answer that took its time (a password that is checked in a thread)."""
+        self.suspended = False
+        if not self.gone:
+            self.unhold()
+            self.work()
+
+    def on_ping(self) -> None:
+        self.say(b"PONG\r\n")
+        if self.first_pong_info_due:
+            self.first_pong_info_due = False
+            self.say(self.server.info_line(self, after_connect=True))
+
+    def on_pong(self) -> None:
+        if self.pings_out:
+            self.rtt_ns = self.server.clock.monotonic() - self.ping_sent_ns
+        self.pings_out = 0
+
+    def on_ping_due(self, now: int) -> None:
+        """Time to see whether the peer is still there."""
+        options = self.server.options
+        if self.pings_out > options.ping_max - 1 and self.rtt_ns:
+            self.server.stale_connections += 1
+            self.close(Reason.STALE, "Stale Connection")
+            return
+        heard_ns = self.server.loop_now() - self.last_activity_ns
+        interval = options.ping_interval_ns
+        self.next_ping_ns = now + interval
+        if self.rtt_ns and heard_ns < interval and self.pings_out == 0:
+            self.next_ping_ns = now + interval - heard_ns
+            return
+        if self.pings_out >= options.ping_max:
+            self.server.stale_connections += 1
+            self.close(Reason.STALE, "Stale Connection")
+            return
+        self.pings_out += 1
+        self.ping_sent_ns = now
+        self.say(b"PING\r\n")
+
+    def on_sub(self, subject: bytes, queue: bytes | None, sid: bytes) -> None:
+        """A wish to receive."""
+        if not is_valid_subject(subject):
+            self.complain("Invalid Subject")
+            return
+        server = self.server
+        refused = ""
+        if sid in self.subscriptions:
+            pass
+        elif server.too_many_tokens(subject):
+            name = subject.decode("utf-8", "replace")
+            refused = f'Permissions Violation for Subscription to "{name}", too many tokens'
+        elif queue == b"_sys_" or (
+            self.permissions is not None and not self.permissions.can_subscribe(subject, queue)
+        ):
+            refused = subscription_violation(subject, queue)
+        elif server.too_many_subscriptions(self):
+            refused = "maximum subscriptions exceeded"
+        else:
+            sub = Subscription(self, self.account, subject, queue, sid)
+            if self.permissions is not None and self.permissions.has_delivery_filter:
+                sub.filtered = self.permissions.needs_filter(subject)
+            self.subscriptions[sid] = sub
+            self.account.subscribe(sub)
+            server.on_subscribed(self, sub)
+        if refused:
+            self.complain(refused)
+        elif self.verbose:
+            self.say(b"+OK\r\n")
+
+    def on_unsub(self, sid: bytes, limit: int) -> None:
+        sub = self.subscriptions.get(sid)
+        if sub is not None:
+            if limit > 0 and sub.delivered < limit:
+                sub.limit = limit
+                for shadow in sub.shadows or ():
+                    shadow.limit = limit
+            else:
+                self.server.broker.drop(sub)
+        if self.verbose:
+            self.say(b"+OK\r\n")
+
+    def refuse_publish(self, subject: bytes, reply: bytes) -> None:
+        if reply:
+            text = f'Permissions Violation for Publish with Reply of "{reply.decode("utf-8", "replace")}"'
+        else:
+            text = f'Permissions Violation for Publish to "{subject.decode("utf-8", "replace")}"'
+        self.complain(text)
+
+    def bad_publish_subject(self, subject: bytes) -> None:
+        if not is_valid_literal(subject):
+            self.complain("Invalid Publish Subject")
+
+    # --- out ----------------------------------------------------------------------------------
+
+    def say(self, line: bytes) -> None:
+        """Queue protocol bytes; they leave at the end of the turn."""
+        self.put(line)
+        self.server.broker.mark(self)
+
+    def complain(self, text: str) -> None:
+        """An error that does not end the connection."""
+        self.server.log.debug("%s - %s", self, text)
+        self.say(b"-ERR '" + text.encode("utf-8", "replace") + b"'\r\n")
+
+    def flush(self) -> None:
+        """Hand what is owed to the transport, unless that one is still busy."""
+        if self.writing_paused_ns or not len(self.outbox):
+            return
+        transport = self.transport
+        if transport is None or transport.is_closing():
+            self.outbox.clear()
+            return
+        transport.write(self.outbox.take())
+
+    def close(self, reason: str, error: str | None = None) -> None:
+        """End the connection, saying why if there is something to say."""
+        if self.gone:
+            return
+        self.close_reason = reason
+        if error is not None:
+            self.put(b"-ERR '" + error.encode("utf-8", "replace") + b"'\r\n")
+        self.flush()
+        self.gone = True
+        transport = self.transport
+        if transport is None:
+            self.ended(reason)
+            return
+        self.closing_deadline_ns = self.server.clock.monotonic() + 2 * SECOND
+        if reason in (Reason.SLOW_PENDING, Reason.SLOW_DEADLINE):
+            transport.abort()
+        else:
+            transport.close()
+        self.server.forget(self)
+
+    def ended(self, reason: str) -> None:
+        """The socket is gone."""
+        if self.closed:
+            return
+        self.closed = True
+        self.gone = True
+        self.close_reason = self.close_reason or reason
+        self.outbox.clear()
+        self.server.forget(self)
+        self.server.farewell(self)
+
+    def __repr__(self) -> str:
+        return f"{self.host}:{self.port} - cid:{self.cid}"
+
+    @property
+    def is_signed(self) -> bool:
+        """Did the peer say who it is in CONNECT?"""
+        connect = self.connect
+        return any((connect.user, connect.auth_token, connect.nkey, connect.jwt))
+
+    def make_nonce(self) -> bytes:
+        self.nonce = base64.urlsafe_b64encode(self.server.random.bytes(11)).rstrip(b"=")
+        return self.nonce
+
+
+def subscription_violation(subject: bytes, queue: bytes | None) -> str:
+    text = f'Permissions Violation for Subscription to "{subject.decode("utf-8", "replace")}"'
+    if queue:
+        text += f' using queue "{queue.decode("utf-8", "replace")}"'
+    return text
