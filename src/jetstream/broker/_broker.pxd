@@ -61,6 +61,8 @@ cdef class Account:
     cdef public uint64_t in_bytes
     cdef public uint64_t out_msgs
     cdef public uint64_t out_bytes
+    cdef unsigned long long _front_generation
+    cdef Route _front_route
     cdef Route route(self, const char* p, Py_ssize_t n, bint remember)
 
 

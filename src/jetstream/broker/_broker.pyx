@@ -133,6 +133,9 @@ cdef class Account:
             route = <Route>self.routes.get(subject)
             if route is not None:
                 return route
+        elif self.tree.same_front(p, n) and self._front_generation == self.tree.generation:
+            # Another inbox subject under the same prefix, where only wildcards listen.
+            return self._front_route
         found = self.tree.match_raw(p, n)
         route = Route()
         if found.plain:
@@ -153,7 +156,11 @@ cdef class Account:
         route.nobody = (
             route.plain is None and route.groups is None and route.handlers is None and route.sink is None
         )
-        if remember:
+        if not remember:
+            if self.tree.same_front(p, n):
+                self._front_generation = self.tree.generation
+                self._front_route = route
+        else:
             if len(self.routes) >= ROUTES_MAX:
                 self.routes = {}
             self.routes[subject] = route

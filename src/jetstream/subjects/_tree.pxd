@@ -26,6 +26,8 @@ cdef class SubjectTree:
     cdef list front
     cdef Found front_found
 
+    cdef bint front_uniform  # nothing under the prefix has a name: any last token leads to the same
+    cdef bint same_front(self, const char* p, Py_ssize_t n)
     cdef int _walk(self, Node node, const char* p, Py_ssize_t n, Found found) except -1
     cdef int _prefix(self, Node node, const char* p, Py_ssize_t n) except -1
     cpdef Found match(self, bytes subject)

@@ -193,6 +193,11 @@ cdef class SubjectTree:
             self._prefix(self.root, p, cut)
             self.front_prefix = PyBytes_FromStringAndSize(p, cut)
             self.front_generation = self.generation
+            self.front_uniform = True
+            for node in self.front:
+                if node.children:
+                    self.front_uniform = False
+                    break
         found = self.front_found.copy()
         if self.front:
             token = PyBytes_FromStringAndSize(p + cut + 1, n - cut - 1)
@@ -206,6 +211,16 @@ cdef class SubjectTree:
                     if below is not None:
                         found._take(below.plain, below.queues)
         return found
+
+    cdef bint same_front(self, const char* p, Py_ssize_t n):
+        """Does this subject differ from the last one only in a last token that does not matter?"""
+        cdef Py_ssize_t cut
+        if self.front_generation != self.generation or not self.front_uniform:
+            return False
+        cut = PyBytes_GET_SIZE(self.front_prefix)
+        if n <= cut + 1 or p[cut] != c'.' or memcmp(PyBytes_AS_STRING(self.front_prefix), p, cut) != 0:
+            return False
+        return memchr(p + cut + 1, c'.', n - cut - 1) == NULL
 
     cdef int _prefix(self, Node node, const char* p, Py_ssize_t n) except -1:
         """Collect the nodes that [p, p+n) leads to, and the `>` values passed on the way."""
