@@ -33,7 +33,7 @@ _WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "o
 _BCRYPT = "2a$"
 _DATE_SHAPE = "dddd-dd-ddTdd:dd:ddZ"
 _INT_MIN, _INT_MAX = -(1 << 63), (1 << 63) - 1
-DEPTH_MAX = 200
+DEPTH_MAX = 60
 
 
 class ConfigError(JetStreamError):
