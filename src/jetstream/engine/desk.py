@@ -1,0 +1,251 @@
+"""Where the messages of one stream are handed in, and where its answers wait for the disk.
+
+The broker hands over runs of a batch (`capture`). The stream decides, the store keeps, and the desk
+remembers who is owed an answer. Once per turn `settle` carries out what the stream wants done,
+writes, and starts the sync; `_synced` lets the answers go.
+"""
+
+from array import array
+from typing import TYPE_CHECKING, Any
+
+from jetstream.broker._broker import Account, Client, Subscription
+from jetstream.engine._held import HeldAcks
+from jetstream.engine.flush import Flusher
+from jetstream.errors import StoreError
+from jetstream.schema.api_errors import STREAM_STORE_FAILED
+from jetstream.schema.encoding import to_json
+from jetstream.stream.values import Stored
+from jetstream.wire._parser import Batch
+
+if TYPE_CHECKING:
+    from jetstream.engine.engine import Engine
+
+# A publisher that runs ahead of the disk by more than this is held back until the next sync.
+UNSYNCED_BYTES_MAX = 64 * 1024 * 1024
+
+
+class StreamDesk:
+    """The engine's side of one stream."""
+
+    def __init__(self, engine: "Engine", account: Account, js: Any, asset: Any) -> None:
+        self.engine = engine
+        self.account = account
+        self.js = js
+        self.asset = asset
+        head = '{"stream":%s,' % _quoted(asset.config.name)
+        if engine.domain:
+            head += '"domain":%s,' % _quoted(engine.domain)
+        self.filling = HeldAcks((head + '"seq":').encode())
+        self.syncing = HeldAcks((head + '"seq":').encode())
+        self.waiting: list[tuple[bytes, bytes]] = []  # confirmations: (to, payload)
+        self.waiting_sync: list[tuple[bytes, bytes]] = []
+        self.held_clients: list[Any] = []
+        self.unsynced_bytes = 0
+        self.touched = False
+        self.fresh = False  # messages were appended since consumers last looked
+        self.closed = False
+        self.subscriptions: list[Subscription] = []
+        self.ready: dict[str, Any] = {}  # consumers with something to do this turn
+        self.listening: dict[str, Any] = {}  # consumers somebody waits on
+        self.seq_syncing = 0
+        self.flusher = Flusher(engine.pool, self._sync, self._synced)
+
+    # --- subjects -----------------------------------------------------------------------------
+
+    def listen(self) -> None:
+        """Capture the stream's subjects (again, after they changed)."""
+        self.stop_listening()
+        for subject in self.asset.config.subjects or ():
+            sub = Subscription(None, self.account, subject.encode())
+            sub.sink = self
+            self.account.subscribe(sub)
+            self.subscriptions.append(sub)
+
+    def stop_listening(self) -> None:
+        for sub in self.subscriptions:
+            self.account.unsubscribe(sub)
+        self.subscriptions = []
+
+    # --- in -----------------------------------------------------------------------------------
+
+    def capture(self, client: Client | None, batch: Batch, start: int, stop: int) -> None:
+        """These messages belong to this stream."""
+        if self.closed:
+            return
+        stream = self.asset.stream
+        try:
+            outcomes = stream.publish(batch, start, stop, self.engine.now())
+        except StoreError as problem:
+            self._refuse(batch, start, stop, problem)
+            return
+        no_ack = stream.config.no_ack
+        size = 0
+        for outcome in outcomes:
+            if type(outcome) is Stored:
+                if not no_ack:
+                    self.filling.add_run(batch, outcome.start, outcome.stop, outcome.first_seq)
+            elif outcome.ack is not None and not no_ack:
+                reply = batch.reply(outcome.index)
+                if reply:
+                    self.filling.add(reply, outcome.ack)
+        for i in range(start, stop):
+            size += batch.size(i)
+            if stop - start > 64:
+                size *= stop - start  # a long run: close enough
+                break
+        self.touch()
+        self.fresh = True
+        self.unsynced_bytes += size
+        if client is not None and self.unsynced_bytes > UNSYNCED_BYTES_MAX and self.is_durable:
+            client.hold()  # type: ignore[attr-defined]
+            self.held_clients.append(client)
+
+    def touch(self) -> None:
+        if not self.touched:
+            self.touched = True
+            self.engine.touched.append(self)
+            self.engine.wake_turn()
+
+    def confirm(self, to: bytes, payload: bytes, after_sync: bool) -> None:
+        """Answer on `to`; after the disk if the answer promises something."""
+        if after_sync and self.is_durable:
+            self.waiting.append((to, payload))
+            self.touch()
+        else:
+            self.engine.send(self.account, to, payload)
+
+    # --- out ----------------------------------------------------------------------------------
+
+    @property
+    def is_durable(self) -> bool:
+        """Do answers wait for the disk?"""
+        return bool(self.asset.config.storage == "file" and self.engine.syncs_before_ack(self.asset))
+
+    def settle(self, now: int) -> None:
+        """End of a turn: carry out what the stream wants done."""
+        self.touched = False
+        if self.closed:
+            return
+        self.carry_out(now)
+        if self.fresh:
+            self.fresh = False
+            for name, consumer in self.listening.items():
+                consumer.consumer.on_new_messages(now)
+                self.ready[name] = consumer
+        deadline = self.asset.stream.next_deadline()
+        self.engine.timers.set(("stream", id(self)), deadline, self.on_deadline)
+
+    def carry_out(self, now: int) -> None:
+        effects = self.asset.stream.take_effects()
+        if not effects:
+            return
+        if effects.evicted:
+            self.engine.removed(self, effects.evicted, now)
+        if effects.purged:
+            self.engine.purged(self, now)
+        if effects.appended:
+            self.fresh = True
+        for subject, headers, payload in effects.republish:
+            self.engine.broker.publish(self.account, subject, payload, b"", headers)
+        for subject, payload in effects.advisories:
+            self.engine.broker.publish(self.account, subject.encode(), payload)
+        for reply, payload in effects.answers:
+            self.filling.add(reply, payload)
+
+    def on_deadline(self) -> None:
+        """Something in the stream is due: age, TTL, a schedule, a batch left behind."""
+        now = self.engine.now()
+        try:
+            self.asset.stream.expire(now)
+        except StoreError as problem:
+            self.engine.log_trouble(self, problem)
+        self.touch()
+
+    def write(self) -> None:
+        """Hand what was appended to the OS and see to it that it is synced."""
+        if self.closed:
+            return
+        try:
+            wrote = self.asset.store.write()
+            journal = self.asset.journal
+            if journal is not None:
+                wrote = journal.write() or wrote
+        except (StoreError, OSError) as problem:
+            self.fail(problem, self.filling)
+            return
+        if not self.is_durable:
+            self.unsynced_bytes = 0
+            self.filling.release(self.engine.broker, self.account)
+            if wrote:
+                self.engine.sync_later(self)
+            return
+        if wrote or len(self.filling) or self.waiting:
+            self.start_sync()
+
+    def start_sync(self) -> None:
+        if self.flusher.syncing:
+            self.flusher.start()  # notes that another one is due
+            return
+        self.filling, self.syncing = self.syncing, self.filling
+        self.waiting, self.waiting_sync = [], self.waiting
+        self.seq_syncing = self.asset.store.last_seq
+        self.flusher.start()
+
+    def _sync(self) -> None:
+        """In a worker thread."""
+        self.asset.store.sync()
+        journal = self.asset.journal
+        if journal is not None:
+            journal.sync()
+
+    def _synced(self, problem: BaseException | None) -> None:
+        self.unsynced_bytes = 0
+        if problem is not None:
+            self.fail(problem, self.syncing)
+        else:
+            if not self.closed:
+                self.asset.store.mark_synced(self.seq_syncing)
+            self.syncing.release(self.engine.broker, self.account)
+            for to, payload in self.waiting_sync:
+                self.engine.send(self.account, to, payload)
+        self.waiting_sync = []
+        held, self.held_clients = self.held_clients, []
+        for client in held:
+            client.unhold()
+        if not self.closed and (len(self.filling) or self.waiting or self.flusher._again):
+            self.flusher._again = False
+            self.start_sync()
+
+    def fail(self, problem: BaseException, held: HeldAcks) -> None:
+        """What could not be made durable is not acknowledged: the publishers hear why."""
+        self.engine.log_trouble(self, problem)
+        body = self._error(str(problem))
+        for reply, _, _ in held.replies():
+            self.engine.send(self.account, reply, body)
+        held.clear()
+        self.waiting_sync = []
+
+    def _refuse(self, batch: Batch, start: int, stop: int, problem: StoreError) -> None:
+        self.engine.log_trouble(self, problem)
+        body = self._error(str(problem))
+        for i in range(start, stop):
+            reply = batch.reply(i)
+            if reply:
+                self.engine.send(self.account, reply, body)
+
+    def _error(self, text: str) -> bytes:
+        refusal = STREAM_STORE_FAILED
+        error = {"code": refusal.code, "err_code": refusal.err_code, "description": text}
+        return to_json({"error": error, "stream": self.asset.config.name, "seq": 0})
+
+    def close(self) -> None:
+        self.closed = True
+        self.stop_listening()
+        self.engine.timers.drop(("stream", id(self)))
+
+    def gone_seqs(self) -> "array[int]":
+        return array("Q")
+
+
+def _quoted(text: str) -> str:
+    return to_json(text).decode()

@@ -1,0 +1,110 @@
+"""When the disk is synced, and which answers wait for it.
+
+    turn 1   write a b c ──► sync 1 (worker thread) ────────► done: answers of a b c go out
+    turn 2        write d e ─┐                             ┌─► sync 2 starts at once
+    turn 3           write f ┴─ wait for sync 2 ───────────┘
+
+Everything that arrived while one sync runs shares the next one, so the number of syncs adapts to
+the load and a lone publisher never waits for a timer. A sync that failed is never repeated as if it
+had worked: its answers become errors, and the store says what is wrong until it is right again.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any
+
+from jetstream.errors import StoreError
+
+SYNC_THREADS = 4
+
+Job = Callable[[], None]
+Done = Callable[[BaseException | None], None]
+
+
+class SyncPool:
+    """A few threads that sync; results come back on the loop, in one wake-up for many."""
+
+    def __init__(self, call_soon_threadsafe: Callable[..., Any], threads: int = SYNC_THREADS) -> None:
+        self._call_soon = call_soon_threadsafe
+        self._jobs: SimpleQueue[tuple[Job, Done] | None] = SimpleQueue()
+        self._finished: deque[tuple[Done, BaseException | None]] = deque()
+        self._threads: list[threading.Thread] = []
+        self._limit = threads
+        self._idle = 0
+        self.running = True
+
+    def submit(self, job: Job, done: Done) -> None:
+        """Run `job` in a thread, then `done(error)` on the loop."""
+        if self._idle == 0 and len(self._threads) < self._limit:
+            thread = threading.Thread(target=self._work, name="jetstream-sync", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        self._jobs.put((job, done))
+
+    def _work(self) -> None:
+        while True:
+            self._idle += 1
+            item = self._jobs.get()
+            self._idle -= 1
+            if item is None:
+                return
+            job, done = item
+            problem: BaseException | None = None
+            try:
+                job()
+            except BaseException as error:
+                problem = error
+            first = not self._finished
+            self._finished.append((done, problem))
+            if first:
+                try:
+                    self._call_soon(self._deliver)
+                except RuntimeError:
+                    return  # the loop is closed; nobody waits any more
+
+    def _deliver(self) -> None:
+        while self._finished:
+            done, problem = self._finished.popleft()
+            done(problem)
+
+    def stop(self) -> None:
+        self.running = False
+        for _ in self._threads:
+            self._jobs.put(None)
+        for thread in self._threads:
+            thread.join(timeout=10)
+
+
+class Flusher:
+    """The pipeline of one stream: what is written, what is being synced, who waits.
+
+    `release(error)` callbacks were given with `wait`; they run on the loop when everything written
+    before the call to `wait` is on disk.
+    """
+
+    def __init__(self, pool: SyncPool, job: Job, on_synced: Done, relaxed: bool = False) -> None:
+        self._pool = pool
+        self._job = job
+        self._on_synced = on_synced
+        self.syncing = False
+        self._again = False
+
+    def start(self) -> None:
+        """Something was written: sync it, now or as soon as the running sync ends."""
+        if self.syncing:
+            self._again = True
+            return
+        self.syncing = True
+        self._again = False
+        self._pool.submit(self._job, self._done)
+
+    def _done(self, problem: BaseException | None) -> None:
+        self.syncing = False
+        if problem is not None and not isinstance(problem, StoreError | OSError):
+            problem = StoreError(f"sync failed: {problem!r}")
+        again = self._again
+        self._on_synced(problem)
+        if again and not self.syncing:
+            self.start()
