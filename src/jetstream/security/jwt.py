@@ -1,8 +1,8 @@
 """NATS JWTs: signed statements of operators about accounts and of accounts about users.
 
 A token is `base64url(header).base64url(claims).base64url(signature)`; the signature of the `iss`
-key covers the first two parts. `decode` returns claims only when the signature is good and the issuer
-is of the right kind; whether the issuer is to be trusted is for `server/operator.py` to decide.
+key covers the first two parts. `decode` returns claims only when the signature is good and the
+issuer is of the right kind; whether it is to be trusted is for `server/operator.py` to decide.
 """
 
 import base64
@@ -44,6 +44,7 @@ class TimeRange(Struct):
     end: str = ""
 
 
+# `type` and `version` come from factories, so that they are written although they are defaults.
 class UserPermissions(Struct, omit_defaults=True):
     """What a user may do; also the template of a scoped signing key. Limits: -1 is unlimited."""
 
@@ -64,8 +65,8 @@ class UserPermissions(Struct, omit_defaults=True):
 class UserNats(UserPermissions, omit_defaults=True):
     issuer_account: str = ""
     tags: list[str] = []
-    type: str = "user"
-    version: int = 2
+    type: str = field(default_factory=lambda: "user")
+    version: int = field(default_factory=lambda: 2)
 
 
 class ImportClaim(Struct, omit_defaults=True):
@@ -170,8 +171,8 @@ class AccountNats(Struct, omit_defaults=True):
     description: str = ""
     info_url: str = ""
     tags: list[str] = []
-    type: str = "account"
-    version: int = 2
+    type: str = field(default_factory=lambda: "account")
+    version: int = field(default_factory=lambda: 2)
 
 
 class OperatorNats(Struct, omit_defaults=True):
@@ -182,8 +183,8 @@ class OperatorNats(Struct, omit_defaults=True):
     assert_server_version: str = ""
     strict_signing_key_usage: bool = False
     tags: list[str] = []
-    type: str = "operator"
-    version: int = 2
+    type: str = field(default_factory=lambda: "operator")
+    version: int = field(default_factory=lambda: 2)
 
 
 class Claims(Struct, omit_defaults=True):
@@ -234,7 +235,17 @@ _ISSUERS: dict[type, tuple[KeyKind, ...]] = {
     OperatorClaims: (KeyKind.OPERATOR,),
     GenericClaims: (KeyKind.ACCOUNT, KeyKind.OPERATOR, KeyKind.USER, KeyKind.SERVER),
 }
+_TYPES: dict[type, str] = {
+    UserClaims: "user",
+    AccountClaims: "account",
+    OperatorClaims: "operator",
+}
 C = TypeVar("C", bound=Claims)
+
+
+class _Said(Struct):
+    type: str = ""
+    nats: dict[str, Any] = {}
 
 
 def decode(token: str, kind: type[C]) -> C:
@@ -247,6 +258,7 @@ def decode(token: str, kind: type[C]) -> C:
     header, body, signature = (_unpack(chunk) for chunk in chunks)
     try:
         head = msgspec.json.decode(header, type=dict[str, Any])
+        said = msgspec.json.decode(body, type=_Said)
         claims = msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidToken(f"claims cannot be read: {error}") from None
@@ -259,8 +271,10 @@ def decode(token: str, kind: type[C]) -> C:
         raise InvalidToken(f"issuer or subject is no key: {error}") from None
     if issuer.kind not in _ISSUERS[kind]:
         raise InvalidToken("issuer is of the wrong kind")
-    if kind is not GenericClaims and claims.nats.type != kind().nats.type:  # type: ignore[attr-defined]
-        raise InvalidToken(f"not {kind().nats.type} claim")  # type: ignore[attr-defined]
+    wanted = _TYPES.get(kind)
+    # Older tokens say it beside the claims, newer ones among them.
+    if wanted and wanted not in (said.nats.get("type"), said.type):
+        raise InvalidToken(f"not {wanted} claim")
     signed = f"{chunks[0]}.{chunks[1]}".encode()
     if not issuer.verify(signed, signature):
         raise InvalidToken("claim failed signature verification")
