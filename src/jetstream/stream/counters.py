@@ -1,0 +1,68 @@
+"""Counter streams: every message adds to the value of its subject, in arbitrary precision."""
+
+import re
+from typing import Final
+
+import msgspec
+
+from jetstream.errors import ApiError
+from jetstream.schema.api_errors import (
+    MESSAGE_COUNTER_BROKEN,
+    MESSAGE_INCR_DISABLED,
+    MESSAGE_INCR_INVALID,
+    MESSAGE_INCR_MISSING,
+    MESSAGE_INCR_PAYLOAD,
+)
+from jetstream.schema.stream import StreamConfig
+from jetstream.stream import headers as h
+
+_INCREMENT: Final = re.compile(rb"[+-]?[0-9]+")
+_NOT_WITH: Final = (
+    h.EXPECTED_STREAM,
+    h.EXPECTED_LAST_SEQ,
+    h.EXPECTED_LAST_SUBJECT_SEQ,
+    h.EXPECTED_LAST_SUBJECT_SEQ_SUBJECT,
+    h.EXPECTED_LAST_MSG_ID,
+    h.ROLLUP,
+)
+# Counters are of any size, but their text must be bounded by something: a message is.
+DIGITS_MAX: Final = 4000
+
+
+class CounterBody(msgspec.Struct):
+    val: str = ""
+
+
+def increment_of(config: StreamConfig, wants: dict[bytes, bytes], payload: bytes) -> int | None:
+    """The increment a message asks for; None on a stream without counters."""
+    given = wants.get(h.INCR)
+    if not given:
+        return None
+    if not config.allow_msg_counter:
+        raise ApiError(MESSAGE_INCR_DISABLED)
+    if payload:
+        raise ApiError(MESSAGE_INCR_PAYLOAD)
+    if not _INCREMENT.fullmatch(given) or len(given) > DIGITS_MAX:
+        raise ApiError(MESSAGE_INCR_INVALID)
+    if any(wants.get(name) for name in _NOT_WITH):
+        raise ApiError(MESSAGE_INCR_INVALID)
+    return int(given)
+
+
+def missing_increment(config: StreamConfig, increment: int | None) -> None:
+    if config.allow_msg_counter and increment is None:
+        raise ApiError(MESSAGE_INCR_MISSING)
+
+
+def value_of(body: bytes | None) -> int:
+    """The value in a stored counter message; 0 when there is none yet."""
+    if body is None:
+        return 0
+    try:
+        return int(msgspec.json.decode(body, type=CounterBody).val)
+    except (msgspec.MsgspecError, ValueError):
+        raise ApiError(MESSAGE_COUNTER_BROKEN) from None
+
+
+def body_of(value: int) -> bytes:
+    return b'{"val":"%s"}' % str(value).encode()
