@@ -125,12 +125,15 @@ class Server:
         from jetstream.engine.engine import Engine
 
         if self.options.ephemeral or (
-            self.options.jetstream.store_dir == "" and self.options.config_file == ""
+            self.options.jetstream.store_dir == ""
+            and self.options.config_file == ""
             and getattr(self, "_private_store", False)
         ):
             self._temporary = tempfile.TemporaryDirectory(prefix="jetstream-")
             self.options.jetstream.store_dir = self._temporary.name
-        self.engine = Engine(self)
+        from jetstream.api.dispatch import dispatch
+
+        self.engine = Engine(self, dispatch)
         await self.engine.start()
 
     async def stop(self) -> None:
@@ -232,7 +235,9 @@ class Server:
             return
         self._sweeper = self.loop.call_later(SWEEP_S, self._sweep)
         now = self.clock.monotonic()
-        for connection in [c for c in self.connections.values() if c.next_ping_ns or c.auth_deadline_ns]:
+        for connection in [
+            c for c in self.connections.values() if c.next_ping_ns or c.auth_deadline_ns
+        ]:
             if connection.auth_deadline_ns and now >= connection.auth_deadline_ns:
                 connection.close(Reason.AUTHENTICATION_TIMEOUT, "Authentication Timeout")
             elif connection.next_ping_ns and now >= connection.next_ping_ns:
@@ -260,7 +265,9 @@ class Server:
         """A receiver that does not keep up has more waiting than it may."""
         assert isinstance(client, Connection)
         self.slow_consumers += 1
-        self.log.warning("%s - Slow Consumer Detected: MaxPending of %d Exceeded", client, client.pending_max)
+        self.log.warning(
+            "%s - Slow Consumer Detected: MaxPending of %d Exceeded", client, client.pending_max
+        )
         self.loop.call_soon(client.close, Reason.SLOW_PENDING)
 
     def on_handler_error(self, problem: Exception) -> None:
@@ -424,7 +431,9 @@ class Server:
         if limit > 0 and len(connection.subscriptions) >= limit:
             return True
         identity = connection.identity
-        if identity is not None and 0 <= identity.max_subscriptions <= len(connection.subscriptions):
+        if identity is not None and 0 <= identity.max_subscriptions <= len(
+            connection.subscriptions
+        ):
             return True
         spec = connection.account.spec
         if spec is not None and spec.max_subscriptions >= 0:
@@ -483,6 +492,12 @@ class Server:
         info["api_lvl"] = API_LEVEL
         info["xkey"] = self.accounts.xkey
         return info
+
+    def connect_in_process(self, protocol: asyncio.Protocol) -> asyncio.Transport:
+        """Join a client's protocol to this server without a socket; returns its transport."""
+        from jetstream.server.inprocess import connect_in_process
+
+        return connect_in_process(self, protocol)
 
     def account_named(self, name: str) -> Account | None:
         return self.accounts.find(name)
