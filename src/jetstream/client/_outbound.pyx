@@ -167,7 +167,7 @@ cdef class OutBuffer:
         self.payload_bytes += headers_len + body_len
         return 0
 
-    def acks(self, list received, bytes body):
+    def acks(self, received, bytes body):
         """The same answer to every one of these messages that wants one; returns how many."""
         cdef Frame frame
         cdef Py_ssize_t n = PyBytes_GET_SIZE(body), reply_len, count = 0

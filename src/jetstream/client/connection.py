@@ -10,7 +10,7 @@ restored on the new link, and requests keep waiting until their own time is over
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from jetstream.client.jetstream import JetStream
 
 FLUSH_BYTES = 128 * 1024
+SPARE_INBOXES = 8
 _decode_info = msgspec.json.Decoder(Info).decode
 
 
@@ -60,6 +61,22 @@ def header_block(headers: HeadersLike | None) -> bytes | None:
             if "\r" in part or "\n" in part:
                 raise ValueError(f"header {name!r} contains a line end")
     return encode_headers(headers)
+
+
+class PullInbox:
+    """A subscription that one pull after the other uses, so that a fetch costs no SUB and UNSUB."""
+
+    __slots__ = ("receiver", "sid", "subject", "subject_bytes")
+
+    def __init__(self, subject: str) -> None:
+        self.sid = 0
+        self.subject = subject
+        self.subject_bytes = subject.encode()
+        self.receiver: Callable[[Batch, int, int], None] | None = None
+
+    def receive(self, batch: Batch, start: int, stop: int) -> None:
+        if self.receiver is not None:
+            self.receiver(batch, start, stop)
 
 
 class Connection:
@@ -85,7 +102,9 @@ class Connection:
         self._last_request = 0
         self._requests: dict[int, asyncio.Future[Message]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._publisher: Any = None
+        # Called after a reconnect, when the subscriptions are back: pulls ask again.
+        self.on_restored: set[Callable[[], None]] = set()
+        self._spare_inboxes: list[PullInbox] = []
 
     # --- publish
 
@@ -229,6 +248,22 @@ class Connection:
         if self._extra_subjects.pop(sid, None) is not None and self.status is not Status.CLOSED:
             self.command(b"UNSUB %d\r\n" % sid)
 
+    def take_inbox(self) -> "PullInbox":
+        """An inbox for one pull at a time; give it back clean, or drop it."""
+        if self._spare_inboxes:
+            return self._spare_inboxes.pop()
+        inbox = PullInbox(self.new_inbox())
+        inbox.sid = self.attach(inbox.subject, inbox.receive)
+        return inbox
+
+    def give_inbox(self, inbox: "PullInbox", clean: bool) -> None:
+        """`clean`: nothing more can arrive on it, so the next pull may use it."""
+        inbox.receiver = None
+        if clean and len(self._spare_inboxes) < SPARE_INBOXES and not self.is_closed:
+            self._spare_inboxes.append(inbox)
+        else:
+            self.detach(inbox.sid)
+
     def _next_sid(self) -> int:
         self._last_sid += 1
         return self._last_sid
@@ -369,6 +404,8 @@ class Connection:
                 lines.append(b"UNSUB %d %d\r\n" % (sid, left))
         link.write(b"".join(lines) + self._out.take())
         self.on_writable(True)
+        for told in list(self.on_restored):
+            told()
 
     def disconnected(self) -> None:
         """Those who waited for a PONG of the old link will not get it."""
