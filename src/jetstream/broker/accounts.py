@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from jetstream.broker._broker import Account, Broker, Client, Subscription
+from jetstream.broker._broker import Account, Broker, Subscription
 from jetstream.broker.accounts_spec import GLOBAL_ACCOUNT, SYSTEM_ACCOUNT, AccountSpec
 from jetstream.security.nkeys import KeyKind, KeyPair
 
@@ -32,8 +32,11 @@ class Accounts:
     def __iter__(self) -> Any:
         return iter(self.by_name.values())
 
+    def jetstream_by_default(self, account: Account) -> bool:
+        """Without configured accounts the global one has JetStream; otherwise each has to ask."""
+        return account is self.default and all(
+            other in (self.default, self.system) for other in self.by_name.values()
+        )
+
     def add_shadows(self, account: Account, sub: Subscription) -> None:
         """Repeat a subscription in the accounts whose streams are imported here."""
-
-    def publisher(self, client: Client) -> str:
-        return client.account.name

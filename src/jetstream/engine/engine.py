@@ -188,6 +188,10 @@ class Engine:
 
         self.schedule(self.now() + self.options.sync_interval_ns, due)
 
+    def free_bytes(self) -> int | None:
+        """What the store's volume has left."""
+        return self.files.free_bytes(self.store_dir)
+
     # --- what the rooms ask of the whole ------------------------------------------------------
 
     def account(self, name: str) -> Account:
