@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from jetstream.clock import MILLISECOND, MINUTE, SECOND
+from jetstream.consumer.options import parse_options
 from jetstream.errors import ApiError, Refusal
 from jetstream.schema import api_errors as refusals
 from jetstream.schema.consumer import PRIORITY_POLICIES, ConsumerConfig
@@ -86,6 +87,7 @@ def check_create(
     _check_priority(config)
     if stream.retention == "workqueue":
         _check_workqueue(config)
+    parse_options(config.metadata)
     return config
 
 

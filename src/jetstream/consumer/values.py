@@ -17,7 +17,7 @@ def no_seqs() -> "array[int]":
 
 
 class PullRequest(Struct, kw_only=True):
-    """One `CONSUMER.MSG.NEXT`: where the messages go, and what was asked for, not yet understood."""
+    """One `CONSUMER.MSG.NEXT`: where the messages go, and what was asked for, unread."""
 
     reply: bytes
     payload: bytes = b""
