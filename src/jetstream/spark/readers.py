@@ -50,8 +50,10 @@ class Wanted(Struct, frozen=True):
     headers: bool = False
     data: bool = True
     rows: int = 16_384
+    lean: bool = False
 
 
+Reader = Callable[[Control, Wanted], Iterator[Taken]]
 Chunk = tuple[Taken, int]
 Pass = Callable[[Control, Pipe, Wanted, int], Iterator[Chunk]]
 
@@ -89,7 +91,8 @@ def _consumer_pass(control: Control, pipe: Pipe, wanted: Wanted, at: int) -> Ite
     config = reader_config(wanted.filters) | {
         "deliver_policy": "by_start_sequence",
         "opt_start_seq": at,
-        "headers_only": not wanted.data,
+        # The server adds a header Nats-Msg-Size then: not when headers are to be shown as stored.
+        "headers_only": not wanted.data and (wanted.lean or not wanted.headers),
     }
     name = f"spark-{pipe.new_inbox()[-12:].decode()}"
     body = {"stream_name": wanted.stream, "config": config | {"name": name}, "action": ""}
