@@ -229,7 +229,9 @@ class PureAcks:
         while True:
             line_end = buffer.find(b"\r\n", at, end)
             if line_end < 0:
-                self.stopped = NEED_MORE if end - at < 4 or buffer[at : at + 4] == b"MSG " else OTHER
+                self.stopped = (
+                    NEED_MORE if end - at < 4 or buffer[at : at + 4] == b"MSG " else OTHER
+                )
                 return at
             words = bytes(buffer[at:line_end]).split()
             row = words[1][self._prefix_length :] if len(words) == 4 else b""

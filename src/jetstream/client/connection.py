@@ -35,7 +35,7 @@ from jetstream.client.errors import (
 from jetstream.client.events import Event, EventKind, Statistics, Status
 from jetstream.client.keeper import Keeper
 from jetstream.client.link import Link
-from jetstream.client.message import HeadersLike, Message, Payload
+from jetstream.client.message import HeadersLike, JetStreamMessage, Message, Payload
 from jetstream.client.options import Address, Options
 from jetstream.client.subscription import MessageCallback, Subscription
 from jetstream.wire._parser import Batch
@@ -86,6 +86,9 @@ class Connection:
         self.loop = asyncio.get_running_loop()
         self.options = options
         self.statistics = Statistics()
+        # What received messages are made of; the blocking twin puts its own kinds here.
+        self.message_type: type[Message] = Message
+        self.delivery_type: type[Any] = JetStreamMessage
         self.receivers: dict[int, Any] = {}
         self.random = random
         self._keeper = Keeper(self, addresses, options)
@@ -205,7 +208,7 @@ class Connection:
         max_messages: int | None = None,
         pending_msgs: int | None = None,
         pending_bytes: int | None = None,
-        message_type: type[Message] = Message,
+        message_type: type[Message] | None = None,
     ) -> Subscription:
         """Receive what is published on a subject; with `queue`, share it with that group."""
         check_subject(subject)
@@ -221,7 +224,7 @@ class Connection:
             callback,
             options.pending_msgs if pending_msgs is None else pending_msgs,
             options.pending_bytes if pending_bytes is None else pending_bytes,
-            message_type,
+            message_type or self.message_type,
         )
         self._subscriptions[sid] = subscription
         self.receivers[sid] = subscription.receive
@@ -305,7 +308,7 @@ class Connection:
         return message
 
     def _answers(self, batch: Batch, start: int, stop: int) -> None:
-        made, _ = frames(batch, start, stop, Message, self)
+        made, _ = frames(batch, start, stop, self.message_type, self)
         cut = len(self._inbox_bytes)
         for message in made:
             try:

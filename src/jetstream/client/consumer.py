@@ -50,6 +50,10 @@ class Messages:
         except (TimeoutError, StopAsyncIteration):
             return None
 
+    async def take(self, most: int) -> list[JetStreamMessage]:
+        """At least one message and as many more as are here; empty at the end."""
+        return await self._stream.take(most)
+
     async def stop(self) -> None:
         self._stream.stop()
 

@@ -28,8 +28,8 @@ IN_PROGRESS = b"+WPI"
 TERM = b"+TERM"
 
 
-class Message(Frame):
-    """A received message: `subject`, `reply`, `data`, `headers`."""
+class BaseMessage(Frame):
+    """What every received message has: `subject`, `reply`, `data`, `headers`."""
 
     __slots__ = ()
     connection: "Connection"
@@ -48,14 +48,20 @@ class Message(Frame):
         """The payload as JSON, optionally as a given type."""
         return msgspec.json.decode(self.data, type=type)
 
-    async def respond(self, data: Payload = b"", headers: HeadersLike | None = None) -> None:
-        """Answer a request."""
-        await self.connection.publish(self.reply_bytes, data, headers=headers)
-
     def __repr__(self) -> str:
         shown = self.data[:60]
         more = "…" if len(self.data) > 60 else ""
         return f"<{type(self).__name__} {self.subject!r} {len(self.data)} B {shown!r}{more}>"
+
+
+class Message(BaseMessage):
+    """A received message."""
+
+    __slots__ = ()
+
+    async def respond(self, data: Payload = b"", headers: HeadersLike | None = None) -> None:
+        """Answer a request."""
+        await self.connection.publish(self.reply_bytes, data, headers=headers)
 
 
 class Metadata(Struct, frozen=True, kw_only=True):
@@ -76,8 +82,8 @@ class Metadata(Struct, frozen=True, kw_only=True):
         return datetime.fromtimestamp(self.time_ns / 1e9, UTC)
 
 
-class JetStreamMessage(Message):
-    """A message a consumer delivered. Acknowledge it once, in one of the five ways."""
+class Delivery(BaseMessage):
+    """What every delivery from a stream knows about itself."""
 
     __slots__ = ()
 
@@ -103,6 +109,25 @@ class JetStreamMessage(Message):
     def redelivered(self) -> bool:
         return self.deliveries > 1
 
+    def _answer(self, body: bytes) -> None:
+        if not self.reply_bytes:
+            raise NotJetStreamMessageError("this message cannot be acknowledged")
+        self.connection.send(self.reply_bytes, None, None, body)
+
+
+def nak_body(delay: float | None) -> bytes:
+    return NAK if delay is None else b'-NAK {"delay":%d}' % round(delay * 1e9)
+
+
+def term_body(reason: str) -> bytes:
+    return TERM + b" " + reason.encode() if reason else TERM
+
+
+class JetStreamMessage(Delivery, Message):
+    """A message a consumer delivered. Acknowledge it once, in one of the five ways."""
+
+    __slots__ = ()
+
     async def ack(self) -> None:
         """It is done; do not deliver it again."""
         self._answer(ACK)
@@ -115,8 +140,7 @@ class JetStreamMessage(Message):
 
     async def nak(self, delay: float | None = None) -> None:
         """It failed: deliver it again, now or after `delay` seconds."""
-        body = NAK if delay is None else b'-NAK {"delay":%d}' % round(delay * 1e9)
-        self._answer(body)
+        self._answer(nak_body(delay))
 
     async def in_progress(self) -> None:
         """Still working on it: start the ack timer again."""
@@ -124,12 +148,7 @@ class JetStreamMessage(Message):
 
     async def term(self, reason: str = "") -> None:
         """Give up on it: never deliver it again, whatever max_deliver says."""
-        self._answer(TERM + b" " + reason.encode() if reason else TERM)
-
-    def _answer(self, body: bytes) -> None:
-        if not self.reply_bytes:
-            raise NotJetStreamMessageError("this message cannot be acknowledged")
-        self.connection.send(self.reply_bytes, None, None, body)
+        self._answer(term_body(reason))
 
 
 def to_jetstream(message: Message) -> JetStreamMessage:

@@ -301,6 +301,10 @@ class OrderedMessages:
         except (TimeoutError, StopAsyncIteration):
             return None
 
+    async def take(self, most: int) -> list[JetStreamMessage]:
+        """At least one message and as many more as are here; empty at the end."""
+        return await self._flow.take(most)
+
     async def stop(self) -> None:
         """End at once and remove the consumer."""
         self._flow.stop()

@@ -344,7 +344,9 @@ class Pipe:
     def unsubscribe(self, sid: int) -> None:
         self.send(b"UNSUB %d\r\n" % sid)
 
-    def publish(self, subject: str, payload: bytes = b"", reply: bytes = b"", headers: bytes = b"") -> None:
+    def publish(
+        self, subject: str, payload: bytes = b"", reply: bytes = b"", headers: bytes = b""
+    ) -> None:
         self.send(frame(subject.encode(), payload, reply, headers))
 
     def request(
@@ -379,7 +381,9 @@ class Pipe:
             if found[0] == self._request_sid and found[1].subject == reply:
                 yield found[1]
 
-    def api(self, subject: str, body: Any = None, timeout: float = REQUEST_TIMEOUT_S) -> dict[str, Any]:
+    def api(
+        self, subject: str, body: Any = None, timeout: float = REQUEST_TIMEOUT_S
+    ) -> dict[str, Any]:
         """A JetStream API request as JSON; a refusal is raised as `ApiError`."""
         payload = b"" if body is None else json.dumps(body).encode()
         answer: dict[str, Any] = json.loads(self.request(subject, payload, timeout=timeout).payload)
@@ -461,7 +465,9 @@ def forget_pipes() -> None:
             pipe.close()
 
 
-def with_retries(target: Target, work: Callable[[Pipe], Answer], deadline_s: float = 20.0) -> Answer:
+def with_retries(
+    target: Target, work: Callable[[Pipe], Answer], deadline_s: float = 20.0
+) -> Answer:
     """Do something repeatable on a connection; again on a new one when it was lost."""
     until = time.monotonic() + deadline_s
     pause = 0.05

@@ -415,15 +415,21 @@ class Publisher:
         given. At most `window` messages are unacknowledged at a time. Returns a report with the
         sequence of each message; failures are in `report.failed` as (position, error).
         """
-        bulk = _Bulk(self.api, subject, window or self._window, timeout, stop_on_error)
-        return await bulk.run(messages)
+        bulk = self.bulk(subject=subject, window=window, timeout=timeout)
+        return await bulk.run(messages, stop_on_error)
+
+    def bulk(
+        self, *, subject: str | None = None, window: int | None = None, timeout: float = 30.0
+    ) -> "Bulk":
+        """The machine behind `publish_many`, for sources that come in pieces."""
+        return Bulk(self.api, subject, window or self._window, timeout)
 
 
-class _Bulk:
-    """One run of `publish_many`."""
+class Bulk:
+    """A pipelined publish in pieces: `start()`, `send(chunk)` …, `finish()`."""
 
     def __init__(
-        self, api: Api, subject: str | None, window: int, timeout: float, stop_on_error: bool
+        self, api: Api, subject: str | None, window: int, timeout: float
     ) -> None:
         self._connection = api.connection
         self._subject = subject
@@ -433,49 +439,71 @@ class _Bulk:
         self._chunk = min(16, self._chunk_max)
         self._room = window
         self._timeout = timeout
-        self._stop_on_error = stop_on_error
         inbox = self._connection.new_inbox() + "."
         self._inbox = inbox
         self._prefix = inbox.encode()
         self._run = AckRun(len(self._prefix))
-        self._subjects: dict[int, str] = {}
+        self._sid = 0
 
-    async def run(self, messages: Iterable[Any] | AsyncIterable[Any]) -> PublishReport:
-        connection = self._connection
-        sid = connection.attach(self._inbox + "*", self._run.receive)
+    @property
+    def chunk_size(self) -> int:
+        """How many messages the next chunk should have."""
+        return self._chunk
+
+    @property
+    def has_failures(self) -> bool:
+        """Something came back that was no plain ack (it may only be a duplicate)."""
+        return bool(self._run.odd)
+
+    def start(self) -> None:
+        self._sid = self._connection.attach(self._inbox + "*", self._run.receive)
+
+    async def finish(self) -> PublishReport:
+        """Wait for the last acks and tell what became of everything."""
         try:
-            if isinstance(messages, AsyncIterable):
-                await self._from_async(messages)
-            else:
-                await self._from_sync(iter(messages))
             await self._wait(0)
         except RequestTimeoutError:
             pass  # the missing ones are reported one by one
         finally:
-            if not connection.is_closed:
-                connection.detach(sid)
+            if not self._connection.is_closed:
+                self._connection.detach(self._sid)
         return self._report()
 
-    async def _from_sync(self, source: Any) -> None:
-        while chunk := list(islice(source, self._chunk)):
-            await self._send(chunk)
-            if self._stop_on_error and self._run.odd:
-                return
+    async def run(
+        self, messages: Iterable[Any] | AsyncIterable[Any], stop_on_error: bool
+    ) -> PublishReport:
+        self.start()
+        try:
+            if isinstance(messages, AsyncIterable):
+                await self._from_async(messages, stop_on_error)
+            else:
+                source = iter(messages)
+                while chunk := list(islice(source, self._chunk)):
+                    await self.send(chunk)
+                    if stop_on_error and self._run.odd:
+                        break
+        except RequestTimeoutError:
+            pass
+        except BaseException:
+            self._connection.detach(self._sid)
+            raise
+        return await self.finish()
 
-    async def _from_async(self, source: AsyncIterable[Any]) -> None:
+    async def _from_async(self, source: AsyncIterable[Any], stop_on_error: bool) -> None:
         chunk: list[Any] = []
         async for item in source:
             chunk.append(item)
             # A slow source should not keep what it gave waiting for a full chunk.
             if len(chunk) >= self._chunk or self._run.outstanding == 0:
-                await self._send(chunk)
+                await self.send(chunk)
                 chunk = []
-                if self._stop_on_error and self._run.odd:
+                if stop_on_error and self._run.odd:
                     return
         if chunk:
-            await self._send(chunk)
+            await self.send(chunk)
 
-    async def _send(self, chunk: list[Any]) -> None:
+    async def send(self, chunk: list[Any]) -> None:
+        """Publish these; waits while too many are unanswered."""
         run = self._run
         if run.outstanding + len(chunk) > self._room:
             await self._wait(max(self._room // 2 - len(chunk), 0))

@@ -102,7 +102,9 @@ class Fetch:
         self._last_heard = connection.loop.time()
 
     def receive(self, batch: Batch, start: int, stop: int) -> None:
-        made, statuses = frames(batch, start, stop, JetStreamMessage, self._connection)
+        made, statuses = frames(
+            batch, start, stop, self._connection.delivery_type, self._connection
+        )
         self._last_heard = self._connection.loop.time()
         if statuses:
             for message in made:
@@ -322,7 +324,9 @@ class PullStream:
     # --- receiving
 
     def receive(self, batch: Batch, start: int, stop: int) -> None:
-        made, statuses = frames(batch, start, stop, JetStreamMessage, self._connection)
+        made, statuses = frames(
+            batch, start, stop, self._connection.delivery_type, self._connection
+        )
         self._last_heard = self._connection.loop.time()
         if statuses:
             for message in made:
@@ -421,6 +425,16 @@ class PullStream:
         if self._left is not None:
             self._left -= 1
         return message
+
+    async def take(self, most: int) -> list[JetStreamMessage]:
+        """At least one message and as many more as are here; empty at the end."""
+        try:
+            taken = [await self.__anext__()]
+        except StopAsyncIteration:
+            return []
+        while self._buffer and len(taken) < most:
+            taken.append(await self.__anext__())
+        return taken
 
     def stop(self) -> None:
         """End at once; what is buffered is dropped and will be redelivered."""

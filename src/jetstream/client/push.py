@@ -48,7 +48,7 @@ class PushSubscription:
         self._subscription = await self.js.connection.subscribe(
             config.deliver_subject,
             queue=config.deliver_group or "",
-            message_type=JetStreamMessage,
+            message_type=self.js.connection.delivery_type,
         )
         if self._heartbeat:
             self._plan_watch()

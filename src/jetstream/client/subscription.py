@@ -168,6 +168,16 @@ class Subscription:
         except ConnectionClosedError:
             raise StopAsyncIteration from None
 
+    async def take(self, most: int) -> list[Any]:
+        """At least one message and as many more as are here; empty at the end."""
+        try:
+            taken = [await self.__anext__()]
+        except StopAsyncIteration:
+            return []
+        while self._waiting and len(taken) < most:
+            taken.append(self._pop())
+        return taken
+
     async def unsubscribe(self, max_messages: int | None = None) -> None:
         """Stop, now or after `max_messages` in all."""
         if self._closed:
