@@ -152,8 +152,8 @@ class SourceInfo(Struct, omit_defaults=True):
     name: str = always("")
     external: ExternalStream | None = None
     lag: UInt64 = always(0)
-    active: Int64 = always(-1)
     seq: UInt64 = 0
+    active: Int64 = always(-1)
     error: ApiErrorDetail | None = None
     filter_subject: str = ""
     subject_transforms: list[SubjectTransform] = field(default_factory=list)

@@ -70,7 +70,8 @@ class Ledger(Protocol):
     def last_match(self, pattern: bytes) -> int: ...
     def count_for(self, subject: bytes) -> int: ...
     def oldest_size(self, subject: bytes) -> int: ...
-    def last_body(self, subject: bytes) -> bytes | None: ...
+    def last_message(self, subject: bytes) -> tuple[bytes, bytes] | None:
+        """(headers, payload) of the last message on a subject."""
 
 
 class StoreLedger:
@@ -106,10 +107,10 @@ class StoreLedger:
         oldest = self.store.get(self.store.oldest_for(subject))
         return len(oldest.subject) + len(oldest.headers) + len(oldest.payload) if oldest else 0
 
-    def last_body(self, subject: bytes) -> bytes | None:
+    def last_message(self, subject: bytes) -> tuple[bytes, bytes] | None:
         seq = self.store.last_for(subject)
         found = self.store.get(seq) if seq else None
-        return found.payload if found else None
+        return (found.headers, found.payload) if found else None
 
 
 def check_sealed(config: StreamConfig) -> None:
@@ -181,8 +182,7 @@ def apply_features(
 ) -> None:
     """Counters, schedules and TTL: what is stored may differ from what was sent."""
     if increment is not None:
-        message.value = counters.value_of(ledger.last_body(message.subject)) + increment
-        message.payload = counters.body_of(message.value)
+        counters.add(message, increment, ledger.last_message(message.subject))
     check_sizes(config, message)
     given = message.wants.get(h.TTL)
     if given:

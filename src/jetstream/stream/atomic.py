@@ -150,7 +150,7 @@ class Draft:
     def __init__(self, ledger: Ledger, config: StreamConfig) -> None:
         self._ledger = ledger
         self._config = config
-        self._bodies: dict[bytes, bytes] = {}
+        self._latest: dict[bytes, tuple[bytes, bytes]] = {}
         self._counts: dict[bytes, int] = {}
         self.last_seq = ledger.last_seq
         self.msgs = ledger.msgs
@@ -160,7 +160,7 @@ class Draft:
 
     def note(self, message: Admitted) -> None:
         subject = message.subject
-        self._bodies[subject] = message.payload
+        self._latest[subject] = (message.headers, message.payload)
         self._counts[subject] = self._counts.get(subject, 0) + 1
         self.last_seq += 1
         self.msgs += 1
@@ -184,9 +184,8 @@ class Draft:
     def oldest_size(self, subject: bytes) -> int:
         return self._ledger.oldest_size(subject)
 
-    def last_body(self, subject: bytes) -> bytes | None:
-        body = self._bodies.get(subject)
-        return body if body is not None else self._ledger.last_body(subject)
+    def last_message(self, subject: bytes) -> tuple[bytes, bytes] | None:
+        return self._latest.get(subject) or self._ledger.last_message(subject)
 
 
 def check_batch(

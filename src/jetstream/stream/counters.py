@@ -1,7 +1,7 @@
 """Counter streams: every message adds to the value of its subject, in arbitrary precision."""
 
 import re
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -52,6 +52,43 @@ def increment_of(config: StreamConfig, wants: dict[bytes, bytes], payload: bytes
 def missing_increment(config: StreamConfig, increment: int | None) -> None:
     if config.allow_msg_counter and increment is None:
         raise ApiError(MESSAGE_INCR_MISSING)
+
+
+class Counted(Protocol):
+    """A message whose body becomes the new value."""
+
+    headers: bytes
+    payload: bytes
+    value: int | None
+
+
+def add(message: Counted, increment: int, last: tuple[bytes, bytes] | None) -> None:
+    """Add to the last value of the subject; what is known of sourced counters is carried on."""
+    message.value = value_of(last[1] if last else None) + increment
+    message.payload = body_of(message.value)
+    if last and b"Nats-Counter-Sources:" in last[0]:
+        known = h.policy_headers(last[0]).get(h.COUNTER_SOURCES)
+        if known and b"Nats-Counter-Sources:" not in message.headers:
+            message.headers = h.set_header(message.headers, h.COUNTER_SOURCES, known)
+
+
+def sourced_increment(
+    headers: bytes, payload: bytes, stream: str, subject: str, last: tuple[bytes, bytes] | None
+) -> tuple[int, bytes]:
+    """What a sourced counter message adds here, and its headers: only the change since last time."""
+    known: dict[str, dict[str, str]] = {}
+    if last:
+        noted = h.policy_headers(last[0]).get(h.COUNTER_SOURCES)
+        if noted:
+            try:
+                known = msgspec.json.decode(noted, type=dict[str, dict[str, str]])
+            except msgspec.MsgspecError:
+                raise ApiError(MESSAGE_COUNTER_BROKEN) from None
+    value = value_of(payload)
+    change = value - int(known.get(stream, {}).get(subject, "0"))
+    known.setdefault(stream, {})[subject] = str(value)
+    headers = h.set_header(headers, h.INCR, str(change).encode())
+    return change, h.set_header(headers, h.COUNTER_SOURCES, msgspec.json.encode(known))
 
 
 def value_of(body: bytes | None) -> int:

@@ -116,6 +116,40 @@ class Stream:
             self.store.remove(seq)
             self._effects.evicted.append(seq)
 
+    # -- mirrored and sourced messages --------------------------------------------------------
+
+    def keep_mirrored(
+        self, seq: int, subject: bytes, block: bytes, payload: bytes, time_ns: int
+    ) -> None:
+        """An exact copy of an origin's message: same sequence, same time."""
+        expires_at = 0
+        if self.config.allow_msg_ttl and b"Nats-TTL:" in block:
+            expires_at = self._sourced_expiry(block, time_ns)
+        previous = self.store.last_for(subject) if self.republisher else 0
+        self.store.append(subject, block, payload, time_ns, seq=seq, expires_at=expires_at)
+        self._after_stored(Admitted(subject, block, payload, {}), seq, time_ns, previous)
+
+    def keep_sourced(self, subject: bytes, block: bytes, payload: bytes, now: int) -> None:
+        """A message taken over from another stream, under a sequence of our own."""
+        wants = h.policy_headers(block)
+        msg_id = wants.get(h.MSG_ID, b"")
+        if msg_id and self.window is not None and self.window.lookup(msg_id, now):
+            return
+        expires_at = 0
+        if self.config.allow_msg_ttl and wants.get(h.TTL):
+            expires_at = self._sourced_expiry(block, now)
+        rollup = b""
+        if self.config.allow_rollup_hdrs and not self.config.deny_purge:
+            rollup = wants.get(h.ROLLUP, b"").lower()
+        rollup = rollup if rollup in (b"sub", b"all") else b""
+        self.keep(Admitted(subject, block, payload, {}, expires_at, msg_id, rollup), now)
+
+    def _sourced_expiry(self, block: bytes, now: int) -> int:
+        try:
+            return ttl.apply_ttl(self.config, block, h.policy_headers(block)[h.TTL], now)[1]
+        except (ApiError, KeyError):
+            return 0
+
     # -- interest and consumption -------------------------------------------------------------
 
     def set_interest(self, filters: Iterable[Sequence[bytes]]) -> None:
@@ -132,12 +166,11 @@ class Stream:
 
     # -- time ---------------------------------------------------------------------------------
 
-    def expire(self, now: int) -> Effects:
+    def expire(self, now: int) -> None:
         """Do what is due: ages, TTLs, schedules, abandoned batches; bounded, so ask again."""
         self._expire_messages(now)
         self._fire_schedules(now)
         self.publisher.expire(now)
-        return self.take_effects()
 
     def next_deadline(self) -> int:
         """When `expire` has something to do next, 0 for never."""

@@ -1,0 +1,52 @@
+"""Bringing an account's streams back after a restart."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from jetstream.errors import JetStreamError
+from jetstream.schema.stream import StreamConfig
+
+if TYPE_CHECKING:
+    from jetstream.engine.account import JetStreamAccount
+
+log = logging.getLogger("jetstream")
+
+
+def recover_account(js: JetStreamAccount) -> None:
+    """Open every stream of the account; what cannot be opened is reported and left alone."""
+    assets = []
+    for home in js.host.vault.streams(js.name):
+        try:
+            assets.append(_open(js, home))
+        except (JetStreamError, OSError, msgspec.MsgspecError) as error:
+            log.error(
+                "JetStream stream '%s > %s' could not be opened: %s", js.name, home.name, error
+            )
+    for asset in assets:
+        js._add(asset)
+    from jetstream.engine import consumers
+
+    for asset in assets:
+        consumers.recover(js.host, js, asset)
+    for asset in assets:
+        js.feeds.start(asset)
+
+
+def _open(js: JetStreamAccount, home: Any) -> Any:
+    config = msgspec.json.decode(home.config_json, type=StreamConfig)
+    asset = js._asset(config, home.open(), home.created_ns, home)
+    asset.stream.recover(js.host.now())
+    lost = asset.store.lost()
+    if lost is not None and lost.ranges:
+        log.error(
+            "JetStream stream '%s > %s' lost %d messages to damage: %s",
+            js.name,
+            config.name,
+            lost.count,
+            ", ".join(f"{a}-{b}" if a != b else str(a) for a, b in lost.ranges[:20]),
+        )
+    return asset
