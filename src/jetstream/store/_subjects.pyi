@@ -1,0 +1,13 @@
+from collections.abc import Sequence
+
+class SubjectTable:
+    def __len__(self) -> int: ...
+    @property
+    def memory_bytes(self) -> int: ...
+
+class Filter:
+    subjects: tuple[bytes, ...]
+    everything: bool
+    single: bool
+    def __init__(self, table: SubjectTable, subjects: Sequence[bytes] = ()) -> None: ...
+    def matches(self, subject: bytes) -> bool: ...
