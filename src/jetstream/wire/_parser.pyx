@@ -8,8 +8,8 @@
     subject_at   [4,    29]
     body_at      [17,   34]
 
-All parsers of one role share one large receive buffer and one Batch: a buffer is parsed and handled
-before the next socket is read. Only what is unfinished is copied, into a small buffer of the
+All parsers of a thread share one large receive buffer: what was read is parsed and handled before the
+next socket is read. Only what is unfinished is copied, into a small buffer of the
 connection; a message larger than that gets a buffer of its own size and is received straight into it.
 `parser.py` says the same in plain Python and is the oracle of the tests.
 """
@@ -19,6 +19,8 @@ from cpython.buffer cimport PyBuffer_FillInfo
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memchr, memcpy, memmove
+
+import threading
 
 
 cdef enum:
@@ -130,17 +132,15 @@ cdef class Batch:
 
 
 cdef class _Shared:
-    """The one receive buffer all parsers of a process read into, and their batches."""
+    """The one receive buffer all parsers of a thread read into."""
     cdef char* room
     cdef char* at
     cdef Py_ssize_t size
-    cdef list batches
 
     def __cinit__(self):
         self.room = <char*>malloc(SHARED_ROOM)
         if self.room == NULL:
             raise MemoryError
-        self.batches = []
 
     def __dealloc__(self):
         free(self.room)
@@ -159,7 +159,18 @@ cdef class _Window:
         PyBuffer_FillInfo(view, self, self.at, self.size, 0, flags)
 
 
-cdef _Shared _shared = _Shared()
+# One per thread: a read releases the GIL, so two loops in two threads must not receive into the same.
+_of_thread = threading.local()
+
+
+cdef _Shared _shared_here():
+    shared = getattr(_of_thread, "shared", None)
+    if shared is None:
+        shared = _of_thread.shared = _Shared()
+    return <_Shared>shared
+
+
+cdef list _spare = []  # handled batches, to be used again
 
 
 cdef inline uint8_t _upper(char c) noexcept nogil:
@@ -263,7 +274,7 @@ cdef class Parser:
         self.payload_max = 1048576 if role == 0 else 0xFFFFFFFF
         self.control_line_max = 4096 if role == 0 else CLIENT_LINE_MAX
         self.headers_agreed = role == 1
-        self.shared = _shared
+        self.shared = _shared_here()
 
     def __dealloc__(self):
         free(self.own)
@@ -282,6 +293,7 @@ cdef class Parser:
     def get_buffer(self, Py_ssize_t sizehint=-1):
         """Where the next bytes should be received."""
         cdef _Window window
+        cdef _Shared shared
         if self.need > SHARED_ROOM // 4 or self.own_len > SHARED_ROOM // 4:
             self._keep(max(self.need + 65536, self.own_len + 65536))
             window = _Window()
@@ -290,12 +302,13 @@ cdef class Parser:
             window.size = self.own_room - self.own_len
             self.receiving_own = True
             return window
+        shared = <_Shared>self.shared
         if self.own_len:
-            memcpy(_shared.room, self.own, self.own_len)
-        _shared.at = _shared.room + self.own_len
-        _shared.size = SHARED_ROOM - self.own_len
+            memcpy(shared.room, self.own, self.own_len)
+        shared.at = shared.room + self.own_len
+        shared.size = SHARED_ROOM - self.own_len
         self.receiving_own = False
-        return _shared
+        return shared
 
     def received(self, Py_ssize_t n):
         """`n` bytes were put into the buffer given last."""
@@ -304,7 +317,7 @@ cdef class Parser:
             self.data = self.own
             self.data_len = self.own_len
         else:
-            self.data = _shared.room
+            self.data = (<_Shared>self.shared).room
             self.data_len = self.own_len + n
         self.pos = 0
 
@@ -356,14 +369,10 @@ cdef class Parser:
         if self.need and self.data_len - self.pos < self.need:
             self.stash()
             return None
-        batch = <Batch>_shared.batches.pop() if _shared.batches else Batch()
-        try:
-            self._parse(batch)
-        except BaseException:
-            _shared.batches.append(batch)
-            raise
+        batch = <Batch>_spare.pop() if _spare else Batch()
+        self._parse(batch)
         if batch.n == 0:
-            _shared.batches.append(batch)
+            _spare.append(batch)
             self.stash()
             return None
         return batch
@@ -371,9 +380,9 @@ cdef class Parser:
     @staticmethod
     def done(Batch batch):
         """Give a handled batch back, so that the next read needs no new one."""
-        if len(_shared.batches) < 4 and batch.room == BATCH_ROOM:
+        if len(_spare) < 4 and batch.room == BATCH_ROOM:
             batch.owner = None
-            _shared.batches.append(batch)
+            _spare.append(batch)
 
     cdef int _parse(self, Batch batch) except -1:
         cdef char* data = self.data
