@@ -31,7 +31,9 @@ def free_port() -> int:
 class ServerProcess:
     """One server under test, in a process and a store directory of its own."""
 
-    def __init__(self, kind: str, *, jetstream: bool = True, config: str = "", keep: str = "") -> None:
+    def __init__(
+        self, kind: str, *, jetstream: bool = True, config: str = "", keep: str = ""
+    ) -> None:
         self.kind = kind
         self.port = free_port()
         self.directory = keep or tempfile.mkdtemp(prefix=f"bench-{kind}-")
@@ -149,7 +151,9 @@ class Raw:
         self.socket.close()
 
 
-def pump(clients: list[Raw], chunk: list[bytes], per_chunk: int, chunks: int, window: int, mark: bytes) -> float:
+def pump(
+    clients: list[Raw], chunk: list[bytes], per_chunk: int, chunks: int, window: int, mark: bytes
+) -> float:
     """Each client sends `chunks` prebuilt buffers with at most `window` messages unanswered.
 
     Answers are counted by `mark`. Returns the seconds until the last answer.
@@ -214,10 +218,16 @@ class Table:
         return top / bottom if bottom else 0.0
 
     def markdown(self) -> str:
-        lines = [f"### {self.title}", "", f"| | reference ({self.unit}) | ours ({self.unit}) | ratio |"]
+        lines = [
+            f"### {self.title}",
+            "",
+            f"| | reference ({self.unit}) | ours ({self.unit}) | ratio |",
+        ]
         lines.append("| --- | ---: | ---: | ---: |")
         for name, reference, ours in self.rows:
-            lines.append(f"| {name} | {reference:,.0f} | {ours:,.0f} | {self._ratio(reference, ours):.2f} |")
+            lines.append(
+                f"| {name} | {reference:,.0f} | {ours:,.0f} | {self._ratio(reference, ours):.2f} |"
+            )
         return "\n".join(lines)
 
 
