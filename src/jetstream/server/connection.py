@@ -65,6 +65,7 @@ class Connection(Client, asyncio.BufferedProtocol):
         self.host = ""
         self.port = 0
         self.tls_first = False
+        self.greeted = False
         self.tls_peer: Any = None
         self.started_ns = 0
         self.last_activity_ns = 0
@@ -88,7 +89,13 @@ class Connection(Client, asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A peer has arrived; greet it unless TLS comes first."""
         self.attach(transport)
-        self.server.welcome(self)
+        if not self.greeted:
+            self.greeted = True
+            if self.cid:
+                self.say(self.server.info_line(self))
+                self.flush()
+            else:
+                self.server.welcome(self)
 
     def attach(self, transport: asyncio.BaseTransport) -> None:
         """Use this transport from now on (the first, or the one TLS made of it)."""
@@ -97,6 +104,11 @@ class Connection(Client, asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple) and not self.host:
             self.host, self.port = str(peer[0]), int(peer[1])
+        tls = transport.get_extra_info("ssl_object")
+        if tls is not None:
+            from jetstream.server.tls import peer_of
+
+            self.tls_peer = peer_of(tls)
 
     def get_buffer(self, sizehint: int) -> Any:
         return self.parser.get_buffer(sizehint)

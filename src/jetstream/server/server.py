@@ -91,6 +91,8 @@ class Server:
         self.host = self.options.host
         self.port = 0
         self.listeners: list[asyncio.AbstractServer] = []
+        self.open_ports: dict[str, tuple[str, str, int]] = {}  # name → scheme, host, port
+        self.config_loaded_ns = self.started_ns
         self.services: list[Any] = []  # monitoring, system account, console: anything with stop()
         self._cid = 0
         self._turn_scheduled = False
@@ -171,6 +173,18 @@ class Server:
             self._temporary.cleanup()
         self._stopped.set()
 
+    async def reload(self, options: Options) -> list[str]:
+        """Take over a changed configuration; raises ReloadError and changes nothing if it cannot."""
+        from jetstream.server import lifecycle
+
+        return await lifecycle.reload(self, options)
+
+    async def lame_duck(self) -> None:
+        """Leave gently: clients are told, and closed one by one."""
+        from jetstream.server import lifecycle
+
+        await lifecycle.lame_duck(self)
+
     async def wait_stopped(self) -> None:
         await self._stopped.wait()
 
@@ -242,6 +256,9 @@ class Server:
                 connection.close(Reason.AUTHENTICATION_TIMEOUT, "Authentication Timeout")
             elif connection.next_ping_ns and now >= connection.next_ping_ns:
                 connection.on_ping_due(now)
+            expires_ns = connection.identity.expires_ns if connection.identity is not None else 0
+            if expires_ns and self.clock.now() >= expires_ns:
+                connection.close(Reason.AUTHENTICATION_EXPIRED, "User Authentication Expired")
         for connection in list(self.slow):
             if now - connection.writing_paused_ns > self.options.write_deadline_ns:
                 self._check_progress(connection, now)
@@ -277,6 +294,14 @@ class Server:
 
     def welcome(self, connection: Connection) -> None:
         """A new peer: give it a number and an INFO, or turn it away."""
+        if not self.enroll(connection):
+            connection.close(Reason.MAX_CONNECTIONS, "maximum connections exceeded")
+            return
+        connection.say(self.info_line(connection))
+        connection.flush()
+
+    def enroll(self, connection: Connection) -> bool:
+        """Give a new peer its number and its time to log in; False if there are too many."""
         self._cid += 1
         connection.cid = self._cid
         connection.started_ns = connection.last_activity_ns = self.clock.now()
@@ -288,15 +313,16 @@ class Server:
         if needs_auth:
             connection.auth_deadline_ns = self.clock.monotonic() + self.options.auth_timeout
         self.log.debug("%s - Client connection created", connection)
-        if len(self.connections) > self.options.max_connections > 0:
-            connection.close(Reason.MAX_CONNECTIONS, "maximum connections exceeded")
-            return
-        connection.say(self.info_line(connection))
-        connection.flush()
+        return not len(self.connections) > self.options.max_connections > 0
 
     def accepts_without_connect(self, connection: Connection) -> bool:
         """May somebody who never said CONNECT go on? Only as the `no_auth_user`."""
-        if not self.options.no_auth_user:
+        options = self.options
+        if not (
+            options.no_auth_user
+            or (connection.kind == "WEBSOCKET" and options.websocket.no_auth_user)
+            or options.default_sentinel
+        ):
             return False
         self.log_in(connection)
         return connection.ready
@@ -331,7 +357,9 @@ class Server:
             self.let_in(connection, identity)
             connection.resume()
 
-    def let_in(self, connection: Connection, identity: Identity) -> None:
+    def let_in(
+        self, connection: Connection, identity: Identity, *, again: bool = False
+    ) -> None:
         account = self.accounts.find(identity.account)
         if account is None:
             connection.close(Reason.MISSING_ACCOUNT, "Authorization Violation")
@@ -350,6 +378,9 @@ class Server:
             identity.permissions is not None and identity.permissions.responses is not None
         )
         connection.parser.payload_max = self.payload_max(connection, identity)
+        if again:
+            connection.identity = identity
+            return
         connection.logged_in(identity)
         for service in self.services:
             hook = getattr(service, "on_connected", None)
