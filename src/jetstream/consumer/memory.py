@@ -5,6 +5,7 @@ goes through here and leaves a note, so that a snapshot plus its notes is always
 """
 
 from array import array
+from typing import Any
 
 from jetstream.consumer import state
 from jetstream.consumer.cursor import Cursor
@@ -323,3 +324,43 @@ class Memory:
 
     def _new_waits(self) -> None:
         self.pending.table.set_waits(waits_of(self.config))
+
+    # --- backups ------------------------------------------------------------------------------
+
+    def exported(self) -> dict[str, Any]:
+        """The state in the words of a stream backup."""
+        pending: dict[str, dict[str, int]] = {}
+        redelivered: dict[str, int] = {}
+        for seq in self.pending.table.seqs():
+            found = self.pending.table.get(seq)
+            assert found is not None
+            pending[str(seq)] = {"Sequence": found[0], "Timestamp": found[1]}
+            if found[2] > 1:
+                redelivered[str(seq)] = found[2] - 1
+        out: dict[str, Any] = {
+            "delivered": {"consumer_seq": self.consumer_seq, "stream_seq": self.cursor.stream_seq},
+            "ack_floor": {
+                "consumer_seq": self.pending.floor_consumer,
+                "stream_seq": self.pending.floor_stream,
+            },
+        }
+        if pending:
+            out["pending"] = pending
+        if redelivered:
+            out["redelivered"] = redelivered
+        return out
+
+    def imported(self, state_of: dict[str, Any]) -> None:
+        """Go on from the state of a backup."""
+        delivered, floor = state_of.get("delivered") or {}, state_of.get("ack_floor") or {}
+        self.consumer_seq = int(delivered.get("consumer_seq", 0))
+        self.cursor.go_to(int(delivered.get("stream_seq", 0)) + 1)
+        self.pending.floor_consumer = int(floor.get("consumer_seq", 0))
+        self.pending.floor_stream = int(floor.get("stream_seq", 0))
+        again = state_of.get("redelivered") or {}
+        for text, entry in (state_of.get("pending") or {}).items():
+            seq, at = int(text), int(entry.get("Timestamp", 0))
+            self.pending.table.add(array("Q", (seq,)), int(entry.get("Sequence", 0)), at)
+            for _ in range(int(again.get(text, 0))):
+                self.pending.table.delivered_again(seq, at)
+        self._clamp(set())
