@@ -6,12 +6,13 @@ DURABLE.CREATE.<stream>.<consumer>   the older form for durable ones
 NAMES LIST INFO DELETE PAUSE RESET UNPIN
 """
 
-from collections.abc import Callable
-from typing import Final, Protocol
+from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 from msgspec import Struct
 
+from jetstream.api.route import ApiRequest, Route
 from jetstream.engine import consumers
 from jetstream.engine.account import JetStreamAccount, StreamAsset
 from jetstream.errors import ApiError
@@ -32,57 +33,52 @@ from jetstream.schema.consumer import (
 )
 from jetstream.schema.decoding import decode
 from jetstream.schema.encoding import always
-from jetstream.schema.requests import API_LEVEL, LIST_PAGE, NAMES_PAGE, Success, answer
+from jetstream.schema.requests import API_LEVEL, LIST_PAGE, NAMES_PAGE, Success
 from jetstream.schema.times import ZERO_TIME, parse_rfc3339
 from jetstream.stream.config import LEVEL_KEY, SERVER_VERSION, VERSION_KEY
 
-PREFIX: Final = "$JS.API.CONSUMER."
-
-
-class Request(Protocol):
-    """The part of an API request this module looks at."""
-
-    subject: str
-    payload: bytes
-    now: int
+Parts = Sequence[Struct | None]
 
 
 class _ResetSeq(Struct):
     reset_seq: int = always(0)
 
 
-def handle(js: JetStreamAccount, request: Request) -> bytes | None:
-    """Answer a request below `$JS.API.CONSUMER.`; None: nobody answers."""
-    tokens = request.subject.removeprefix(PREFIX).split(".")
-    verb, names = tokens[0], tokens[1:]
-    if verb == "DURABLE" and names[:1] == ["CREATE"]:
-        return _create(js, request, names[1:], durable=True)
-    if verb == "CREATE" and names:
-        return _create(js, request, names, durable=False)
-    handler = _HANDLERS.get((verb, len(names)))
-    return handler(js, request, *names) if handler is not None else None
-
-
 # --- create -----------------------------------------------------------------------------------
 
 
-def _create(
-    js: JetStreamAccount, request: Request, names: list[str], durable: bool
-) -> bytes | None:
-    kind = "consumer_create_response"
-    try:
-        if durable and len(names) != 2:
-            raise ApiError(refusals.CONSUMER_DURABLE_NAME_NOT_IN_SUBJECT)
-        asked = decode(request.payload, ConsumerCreateRequest)
-        _check_words(asked)
-        config = _named(asked, names, durable)
-        if config.num_replicas > 1:
-            raise ApiError(refusals.STREAM_REPLICAS_NOT_SUPPORTED)
-        asset = js.stream(names[0])
-        found = consumers.create(js, asset, config, action=asked.action, pedantic=asked.pedantic)
-    except ApiError as error:
-        return answer(kind, error=error)
-    return answer(kind, shown(found.consumer.info(request.now)))
+def _create(js: JetStreamAccount, request: ApiRequest, names: Sequence[str]) -> Parts:
+    """`names`: the stream, then `<consumer>[.<filter…>]` if the subject goes on."""
+    consumer, _, filter_subject = "".join(names[1:]).partition(".")
+    return _made(js, request, names[0], consumer, filter_subject, durable=False)
+
+
+def _create_durable(js: JetStreamAccount, request: ApiRequest, names: Sequence[str]) -> Parts:
+    if len(names) != 2 or "." in names[1]:
+        raise ApiError(refusals.CONSUMER_DURABLE_NAME_NOT_IN_SUBJECT)
+    return _made(js, request, names[0], names[1], "", durable=True)
+
+
+def _made(
+    js: JetStreamAccount,
+    request: ApiRequest,
+    stream: str,
+    name: str,
+    filter_subject: str,
+    durable: bool,
+) -> Parts:
+    if not request.payload:
+        raise ApiError(refusals.INVALID_JSON, err="unexpected end of JSON input")
+    asked = decode(request.payload, ConsumerCreateRequest)
+    _check_words(asked)
+    config = _named(asked, stream, name, filter_subject, durable)
+    if config.num_replicas > 1:
+        raise ApiError(refusals.STREAM_REPLICAS_NOT_SUPPORTED)
+    asset = js.stream(stream)
+    found = consumers.create(js, asset, config, action=asked.action, pedantic=asked.pedantic)
+    if found.config.durable_name and not found.config.mem_storage:
+        request.after_sync = asset
+    return [shown(found.consumer.info(request.now))]
 
 
 def _check_words(asked: ConsumerCreateRequest) -> None:
@@ -105,10 +101,11 @@ def _time(text: str) -> int:
         raise ApiError(refusals.INVALID_JSON, err=problem) from None
 
 
-def _named(asked: ConsumerCreateRequest, names: list[str], durable: bool) -> ConsumerConfig:
+def _named(
+    asked: ConsumerCreateRequest, stream: str, name: str, filter_subject: str, durable: bool
+) -> ConsumerConfig:
     """The configuration with the name its subject asks for; the four forms differ in the rules."""
     config = asked.config
-    stream, name, filter_subject = names[0], "".join(names[1:2]), ".".join(names[2:])
     if stream != asked.stream_name:
         raise ApiError(refusals.STREAM_MISMATCH)
     if "\\" in name or "/" in name:
@@ -142,137 +139,85 @@ def shown(info: ConsumerInfo) -> ConsumerInfo:
     return info
 
 
-def _page(payload: bytes) -> int:
-    if payload[:1] not in (b"{", b"["):
-        return 0
-    return max(decode(payload, ConsumerPageRequest).offset, 0)
-
-
 def _visible(asset: StreamAsset) -> list[str]:
     return sorted(name for name, c in asset.consumers.items() if not c.config.direct)
 
 
-def _names(js: JetStreamAccount, request: Request, stream: str) -> bytes:
-    kind = "consumer_names_response"
-    try:
-        offset = _page(request.payload)
-        names = _visible(js.stream(stream))
-    except ApiError as error:
-        return answer(kind, ConsumerNames(), error=error)
-    offset = min(offset, len(names))
-    page = names[offset : offset + NAMES_PAGE]
-    return answer(
-        kind, ConsumerNames(total=len(names), offset=offset, limit=NAMES_PAGE, consumers=page)
-    )
+def _names(js: JetStreamAccount, request: ApiRequest, names: Sequence[str]) -> Parts:
+    offset = decode(request.json, ConsumerPageRequest).offset
+    visible = _visible(js.stream(names[0]))
+    offset = min(max(offset, 0), len(visible))
+    page = visible[offset : offset + NAMES_PAGE]
+    return [ConsumerNames(total=len(visible), offset=offset, limit=NAMES_PAGE, consumers=page)]
 
 
-def _list(js: JetStreamAccount, request: Request, stream: str) -> bytes:
-    kind = "consumer_list_response"
-    try:
-        offset = _page(request.payload)
-        asset = js.stream(stream)
-    except ApiError as error:
-        return answer(kind, ConsumerList(), error=error)
-    names = _visible(asset)
-    offset = min(offset, len(names))
+def _list(js: JetStreamAccount, request: ApiRequest, names: Sequence[str]) -> Parts:
+    offset = decode(request.json, ConsumerPageRequest).offset
+    asset = js.stream(names[0])
+    visible = _visible(asset)
+    offset = min(max(offset, 0), len(visible))
     infos = [
         asset.consumers[name].consumer.info(request.now)
-        for name in names[offset : offset + LIST_PAGE]
+        for name in visible[offset : offset + LIST_PAGE]
     ]
-    return answer(
-        kind, ConsumerList(total=len(names), offset=offset, limit=LIST_PAGE, consumers=infos)
-    )
+    return [ConsumerList(total=len(visible), offset=offset, limit=LIST_PAGE, consumers=infos)]
 
 
-def _expect_empty(payload: bytes) -> None:
-    if payload.strip() in (b"", b"{}"):
-        return
-    try:
-        if msgspec.json.decode(payload) == {}:
-            return
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        pass
-    raise ApiError(refusals.NOT_EMPTY_REQUEST)
-
-
-def _info(js: JetStreamAccount, request: Request, stream: str, name: str) -> bytes:
-    kind = "consumer_info_response"
-    try:
-        _expect_empty(request.payload)
-        found = consumers.find(js.stream(stream), name)
-    except ApiError as error:
-        return answer(kind, error=error)
-    return answer(kind, shown(found.consumer.info(request.now)))
+def _info(js: JetStreamAccount, request: ApiRequest, names: Sequence[str]) -> Parts:
+    found = consumers.find(js.stream(names[0]), names[1])
+    return [shown(found.consumer.info(request.now))]
 
 
 # --- ordering ---------------------------------------------------------------------------------
 
 
-def _delete(js: JetStreamAccount, request: Request, stream: str, name: str) -> bytes:
-    kind = "consumer_delete_response"
-    try:
-        _expect_empty(request.payload)
-        consumers.delete(js, js.stream(stream), name)
-    except ApiError as error:
-        return answer(kind, error=error)
-    return answer(kind, Success(True))
+def _delete(js: JetStreamAccount, request: ApiRequest, names: Sequence[str]) -> Parts:
+    consumers.delete(js, js.stream(names[0]), names[1])
+    return [Success(True)]
 
 
-def _pause(js: JetStreamAccount, request: Request, stream: str, name: str) -> bytes:
-    kind = "consumer_pause_response"
-    try:
-        until = 0
-        if request.payload[:1] in (b"{", b"["):
-            text = decode(request.payload, ConsumerPauseRequest).pause_until
-            until = _time(text) if text else 0
-        consumers.pause(js, js.stream(stream), name, until)
-    except ApiError as error:
-        return answer(kind, ConsumerPauseResponse(), error=error)
+def _pause(js: JetStreamAccount, request: ApiRequest, names: Sequence[str]) -> Parts:
+    text = decode(request.json, ConsumerPauseRequest).pause_until
+    until = _time(text) if text else 0
+    consumers.pause(js, js.stream(names[0]), names[1], until)
     if until <= request.now:
-        shown_until = ZERO_TIME if not until else text
-        return answer(kind, ConsumerPauseResponse(paused=False, pause_until=shown_until))
-    return answer(
-        kind,
-        ConsumerPauseResponse(paused=True, pause_until=text, pause_remaining=until - request.now),
-    )
+        return [ConsumerPauseResponse(pause_until=text or ZERO_TIME)]
+    return [
+        ConsumerPauseResponse(paused=True, pause_until=text, pause_remaining=until - request.now)
+    ]
 
 
-def _reset(js: JetStreamAccount, request: Request, stream: str, name: str) -> bytes | None:
-    kind = "consumer_reset_response"
-    asset = js.streams.get(stream)
-    if asset is None or name not in asset.consumers:
+def _reset(js: JetStreamAccount, request: ApiRequest, names: Sequence[str]) -> Parts | None:
+    asset = js.streams.get(names[0])
+    if asset is None or names[1] not in asset.consumers:
         return None
-    try:
-        seq = 0
-        if request.payload[:1] in (b"{", b"["):
-            seq = decode(request.payload, ConsumerResetRequest).seq
-        found, at = consumers.reset(js, asset, name, seq)
-    except ApiError as error:
-        return answer(kind, _ResetSeq(), error=error)
-    return answer(kind, shown(found.consumer.info(request.now)), _ResetSeq(at))
+    seq = decode(request.json, ConsumerResetRequest).seq
+    found, at = consumers.reset(js, asset, names[1], seq)
+    return [shown(found.consumer.info(request.now)), _ResetSeq(at)]
 
 
-def _unpin(js: JetStreamAccount, request: Request, stream: str, name: str) -> bytes:
-    kind = "consumer_unpin_response"
-    try:
-        if not request.payload:
-            raise ApiError(refusals.INVALID_JSON, err="unexpected end of JSON input")
-        group = decode(request.payload, ConsumerUnpinRequest).group
-        if not group:
-            raise ApiError(refusals.INVALID_JSON, err="consumer group not specified")
-        consumers.unpin(js, js.stream(stream), name, group)
-    except ApiError as error:
-        return answer(kind, error=error)
-    return answer(kind)
+def _unpin(js: JetStreamAccount, request: ApiRequest, names: Sequence[str]) -> Parts:
+    if not request.payload:
+        raise ApiError(refusals.INVALID_JSON, err="unexpected end of JSON input")
+    group = decode(request.payload, ConsumerUnpinRequest).group
+    if not group:
+        raise ApiError(refusals.INVALID_JSON, err="consumer group not specified")
+    consumers.unpin(js, js.stream(names[0]), names[1], group)
+    return []
 
 
-_Handler = Callable[..., bytes | None]
-_HANDLERS: Final[dict[tuple[str, int], _Handler]] = {
-    ("NAMES", 1): _names,
-    ("LIST", 1): _list,
-    ("INFO", 2): _info,
-    ("DELETE", 2): _delete,
-    ("PAUSE", 2): _pause,
-    ("RESET", 2): _reset,
-    ("UNPIN", 2): _unpin,
+ROUTES: Final[dict[str, Route]] = {
+    "CONSUMER.CREATE": Route("consumer_create_response", "O", _create, names=1, rest=True),
+    "CONSUMER.DURABLE.CREATE": Route(
+        "consumer_create_response", "O", _create_durable, names=1, rest=True
+    ),
+    "CONSUMER.NAMES": Route("consumer_names_response", "O", _names, zero=ConsumerNames),
+    "CONSUMER.LIST": Route("consumer_list_response", "O", _list, zero=ConsumerList),
+    "CONSUMER.INFO": Route("consumer_info_response", "E", _info, names=2),
+    "CONSUMER.DELETE": Route("consumer_delete_response", "E", _delete, names=2),
+    "CONSUMER.PAUSE": Route(
+        "consumer_pause_response", "O", _pause, names=2, zero=ConsumerPauseResponse
+    ),
+    "CONSUMER.RESET": Route("consumer_reset_response", "O", _reset, names=2, zero=_ResetSeq),
+    "CONSUMER.UNPIN": Route("consumer_unpin_response", "O", _unpin, names=2),
 }
