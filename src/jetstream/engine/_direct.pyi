@@ -1,0 +1,6 @@
+from jetstream.broker._broker import Account, Broker
+
+def format_time(ns: int) -> bytes: ...
+def answer_direct(
+    broker: Broker, account: Account, log: object, seq: int, reply: bytes, stream: bytes
+) -> bool: ...
