@@ -16,6 +16,9 @@ from jetstream.store.record import NEVER
 if TYPE_CHECKING:
     from jetstream.wire._parser import Batch
 
+Raw = bytes
+"""`bytes` under a name that the property `StreamView.bytes` does not hide."""
+
 __all__ = ["NEVER", "Filter", "LostData", "StoredMessage", "StreamStore", "StreamView"]
 
 
@@ -83,13 +86,13 @@ class StreamView(Protocol):
     def get(self, seq: int) -> StoredMessage | None:
         """None: absent. A damaged record counts as absent and shows up in `lost()`."""
 
-    def last_for(self, subject: bytes) -> int: ...
-    def oldest_for(self, subject: bytes) -> int: ...
-    def prev_for(self, subject: bytes, seq: int) -> int: ...
-    def subject_state(self, subject: bytes) -> tuple[int, int, int]:
+    def last_for(self, subject: Raw) -> int: ...
+    def oldest_for(self, subject: Raw) -> int: ...
+    def prev_for(self, subject: Raw, seq: int) -> int: ...
+    def subject_state(self, subject: Raw) -> tuple[int, int, int]:
         """count, first, last; zeros when there is none."""
 
-    def filter(self, subjects: Sequence[bytes]) -> Filter:
+    def filter(self, subjects: Sequence[Raw]) -> Filter:
         """A compiled filter; no subjects = everything. Stays valid while new subjects appear."""
 
     def next_seqs(self, start: int, limit: int, filter: Filter | None = None) -> "array[int]":
@@ -103,13 +106,13 @@ class StreamView(Protocol):
     def seq_at_time(self, time_ns: int) -> int:
         """The first sequence with time >= t, last_seq + 1 if there is none."""
 
-    def subjects(self, filter: Filter | None = None) -> Iterator[tuple[bytes, int]]:
+    def subjects(self, filter: Filter | None = None) -> Iterator[tuple[Raw, int]]:
         """(subject, messages), sorted by subject."""
 
     def deleted(self, limit: int = 0) -> list[int]: ...
     def lost(self) -> LostData | None: ...
     def sizes(self, seqs: "array[int]") -> "array[int]":
-        """Headers + payload + subject bytes of each; 0 for an absent one."""
+        """Headers + payload + subject Raw of each; 0 for an absent one."""
 
 
 class StreamStore(StreamView, Protocol):
@@ -118,9 +121,9 @@ class StreamStore(StreamView, Protocol):
     def append_run(self, batch: "Batch", start: int, stop: int, now: int) -> int: ...
     def append(
         self,
-        subject: bytes,
-        headers: bytes,
-        payload: bytes,
+        subject: Raw,
+        headers: Raw,
+        payload: Raw,
         now: int,
         *,
         seq: int = 0,
@@ -138,7 +141,7 @@ class StreamStore(StreamView, Protocol):
     def write(self) -> bool: ...
     def sync(self) -> None: ...
     def mark_synced(self, seq: int) -> None: ...
-    def update_config(self, config_json: bytes) -> None: ...
+    def update_config(self, config_json: Raw) -> None: ...
     def work(self, budget_ns: int) -> bool: ...
     def close(self) -> None: ...
     def destroy(self) -> None: ...

@@ -1,7 +1,7 @@
 """The only module that touches the disk. `testing/disk.py` has a faulty twin of it.
 
-Paths are strings. Every method may raise OSError; callers turn it into a StoreError where they know
-what it means for the stream. Nothing here retries: after a failed sync nobody knows what is on disk.
+Paths are strings. Every method may raise OSError; callers turn it into a StoreError where they
+know what it means. Nothing here retries: after a failed sync nobody knows what is on disk.
 """
 
 import contextlib

@@ -17,6 +17,7 @@ import struct
 import time
 from array import array
 from collections.abc import Iterator
+from typing import Protocol
 
 from jetstream.errors import StoreError
 from jetstream.store import recovery, upkeep
@@ -42,6 +43,13 @@ _U64 = struct.Struct("<Q")
 _I64 = struct.Struct("<q")
 
 
+class Home(Protocol):
+    """The directory around a log, with the stream's metadata (vault.py)."""
+
+    def config_changed(self, config: bytes, version: int) -> None: ...
+    def destroy(self) -> None: ...
+
+
 class FileStore(LogBase):
     """The messages of one stream in a directory of segments."""
 
@@ -55,7 +63,9 @@ class FileStore(LogBase):
         *,
         max_msgs_per_subject: int | None = None,
         first_seq: int = 0,
+        home: "Home | None" = None,
     ) -> None:
+        self.home = home
         self.directory = directory
         self.disk = disk
         self.identity = identity
@@ -114,6 +124,8 @@ class FileStore(LogBase):
         self.config = config_json
         self.config_version += 1
         self._control(Kind.CONFIG, _U64.pack(self.config_version) + config_json)
+        if self.home is not None:
+            self.home.config_changed(config_json, self.config_version)
 
     def set_limits(self, *, max_msgs_per_subject: int) -> None:
         limit = max_msgs_per_subject if max_msgs_per_subject > 0 else -1
@@ -258,7 +270,8 @@ class FileStore(LogBase):
     def _file_of(self, segment: Segment) -> File:
         if segment.file is None:
             segment.file = self.disk.open(segment.path)
-        return segment.file
+        file: File = segment.file
+        return file
 
     # ── to the disk ──────────────────────────────────────────────────────────────────────────
 
@@ -404,7 +417,9 @@ class FileStore(LogBase):
     def destroy(self) -> None:
         """Remove the stream's bytes for good."""
         self.abandon()
-        if self.disk.exists(self.directory):
+        if self.home is not None:
+            self.home.destroy()
+        elif self.disk.exists(self.directory):
             self.disk.remove_tree(self.directory)
             self.disk.sync_directory(os.path.dirname(self.directory))  # noqa: PTH120
 

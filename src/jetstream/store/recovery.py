@@ -60,7 +60,7 @@ def recover(store: "FileStore") -> None:
 def _segment_names(store: "FileStore") -> list[int]:
     firsts = []
     for name in store.disk.list(store.directory):
-        stem, dot, ending = name.rpartition(".")
+        stem, _, ending = name.rpartition(".")
         if ending == "seg" and len(stem) == 20 and stem.isdigit():
             firsts.append(int(stem))
         elif ending == "tmp":
@@ -309,7 +309,7 @@ def count_messages(rest: bytes) -> int:
     while at + HEAD <= len(rest):
         length = int.from_bytes(rest[at + 4 : at + 8], "little")
         kind = rest[at + 12]
-        if not HEAD <= length <= len(rest) - at or kind not in Kind:
+        if not HEAD <= length <= len(rest) - at or not Kind.MESSAGE <= kind <= Kind.LIMIT:
             break
         messages += kind == Kind.MESSAGE
         at += padded(length)
