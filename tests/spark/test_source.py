@@ -15,11 +15,18 @@ pytestmark = pytest.mark.spark
 Make = Callable[..., Any]
 
 
-def test_the_format_is_found_by_name_and_has_four_columns(a_stream: Make, fill: Make, table: Make) -> None:
+def test_the_format_is_found_by_name_and_has_four_columns(
+    a_stream: Make, fill: Make, table: Make
+) -> None:
     name = a_stream()
     fill(name, 5)
     found = table(name)
-    assert found.dtypes == [("subject", "string"), ("data", "binary"), ("seq", "bigint"), ("time", "timestamp")]
+    assert found.dtypes == [
+        ("subject", "string"),
+        ("data", "binary"),
+        ("seq", "bigint"),
+        ("time", "timestamp"),
+    ]
     rows = found.orderBy("seq").collect()
     assert [r.seq for r in rows] == [1, 2, 3, 4, 5]
     assert rows[2].subject == f"{name.lower()}.2"
@@ -30,13 +37,20 @@ def test_an_empty_stream_is_an_empty_table(a_stream: Make, table: Make) -> None:
     assert table(a_stream()).count() == 0
 
 
-def test_consumer_and_direct_get_give_identical_rows(a_stream: Make, fill: Make, publish: Make, table: Make) -> None:
+def test_consumer_and_direct_get_give_identical_rows(
+    a_stream: Make, fill: Make, publish: Make, table: Make
+) -> None:
     name = a_stream()
     fill(name, 3000)
     publish([(f"{name.lower()}.h", b"with headers")], header_block({"A": "1", "Nats-Msg-Id": "x"}))
     columns = "subject,data,seq,time_ns,raw_headers,msgid,size,stream"
     ways = [
-        [tuple(r) for r in table(name, readMode=mode, columns=columns, minPartitions=3).orderBy("seq").collect()]
+        [
+            tuple(r)
+            for r in table(name, readMode=mode, columns=columns, minPartitions=3)
+            .orderBy("seq")
+            .collect()
+        ]
         for mode in ("consumer", "direct")
     ]
     assert ways[0] == ways[1]
@@ -44,7 +58,9 @@ def test_consumer_and_direct_get_give_identical_rows(a_stream: Make, fill: Make,
     assert ways[0][-1][5:] == ("x", 12, name)
 
 
-def test_headers_and_tokens_are_columns_on_request(a_stream: Make, publish: Make, table: Make) -> None:
+def test_headers_and_tokens_are_columns_on_request(
+    a_stream: Make, publish: Make, table: Make
+) -> None:
     name = a_stream()
     block = b"NATS/1.0\r\nColor: red\r\nColor: blue\r\nSize: 1\r\n\r\n"
     publish([(f"{name.lower()}.a.b", b"x")], block)
@@ -53,7 +69,9 @@ def test_headers_and_tokens_are_columns_on_request(a_stream: Make, publish: Make
     assert row.headers == {"Color": ["red", "blue"], "Size": ["1"]}
 
 
-def test_a_user_schema_picks_columns_and_reads_text(a_stream: Make, fill: Make, table: Make) -> None:
+def test_a_user_schema_picks_columns_and_reads_text(
+    a_stream: Make, fill: Make, table: Make
+) -> None:
     name = a_stream()
     fill(name, 2)
     assert [tuple(r) for r in table(name, "seq bigint, data string").orderBy("seq").collect()] == [
@@ -62,10 +80,14 @@ def test_a_user_schema_picks_columns_and_reads_text(a_stream: Make, fill: Make, 
     ]
 
 
-def test_sequences_times_and_subjects_are_pushed_down(a_stream: Make, fill: Make, table: Make, control: Control) -> None:
+def test_sequences_times_and_subjects_are_pushed_down(
+    a_stream: Make, fill: Make, table: Make, control: Control
+) -> None:
     name = a_stream()
     fill(name, 100)
-    assert sorted(r.seq for r in table(name, startingOffsets=91, endingOffsets=95).collect()) == list(range(91, 96))
+    assert sorted(
+        r.seq for r in table(name, startingOffsets=91, endingOffsets=95).collect()
+    ) == list(range(91, 96))
     assert table(name, filterSubjects=f"{name.lower()}.3,{name.lower()}.4").count() == 20
     middle = control.ask(f"STREAM.MSG.GET.{name}", {"seq": 50})["message"]["time"]
     assert table(name, startingTimestamp=middle).count() == 51
@@ -80,7 +102,9 @@ def test_partitions_cover_the_range_once(a_stream: Make, fill: Make, table: Make
     assert found.select("seq").distinct().count() == found.count() == 1000
 
 
-def test_gaps_inside_a_stream_are_not_loss(a_stream: Make, fill: Make, table: Make, control: Control) -> None:
+def test_gaps_inside_a_stream_are_not_loss(
+    a_stream: Make, fill: Make, table: Make, control: Control
+) -> None:
     name = a_stream()
     fill(name, 50)
     for seq in (10, 11, 12, 50):
@@ -89,7 +113,9 @@ def test_gaps_inside_a_stream_are_not_loss(a_stream: Make, fill: Make, table: Ma
 
 
 def test_a_wrong_option_is_named_with_the_right_one(a_stream: Make, table: Make) -> None:
-    with pytest.raises(Exception, match="no option named 'filtersubject'; did you mean filterSubjects"):
+    with pytest.raises(
+        Exception, match="no option named 'filtersubject'; did you mean filterSubjects"
+    ):
         table(a_stream(), filterSubject="x").count()
 
 
@@ -144,16 +170,27 @@ def test_csv_and_text_payloads(a_stream: Make, publish: Make, table: Make) -> No
     assert {r.value for r in table(name, format="text").collect()} == {"1,one", '2,"two, or so"'}
 
 
-def test_several_streams_are_one_table(a_stream: Make, fill: Make, table: Make, spark: Any, server: Any) -> None:
+def test_several_streams_are_one_table(
+    a_stream: Make, fill: Make, table: Make, spark: Any, server: Any
+) -> None:
     one, two = a_stream(), a_stream()
     fill(one, 3)
     fill(two, 4)
-    reader = spark.read.format("jetstream").option("servers", server.url).option("streams", f"{one},{two}")
-    counts = {r.stream: r["count"] for r in reader.option("columns", "stream,seq").load().groupBy("stream").count().collect()}
+    reader = (
+        spark.read.format("jetstream")
+        .option("servers", server.url)
+        .option("streams", f"{one},{two}")
+    )
+    counts = {
+        r.stream: r["count"]
+        for r in reader.option("columns", "stream,seq").load().groupBy("stream").count().collect()
+    }
     assert counts == {one: 3, two: 4}
 
 
-def test_available_now_keeps_to_the_rate_limit_and_reports_lag(a_stream: Make, fill: Make, run_stream: Make) -> None:
+def test_available_now_keeps_to_the_rate_limit_and_reports_lag(
+    a_stream: Make, fill: Make, run_stream: Make
+) -> None:
     name = a_stream()
     fill(name, 250)
     rows, query = run_stream(name, maxOffsetsPerTrigger=100)
@@ -164,7 +201,9 @@ def test_available_now_keeps_to_the_rate_limit_and_reports_lag(a_stream: Make, f
     assert latest["readMode"] == "consumer"
 
 
-def test_a_restarted_query_reads_on_where_it_was(a_stream: Make, fill: Make, run_stream: Make) -> None:
+def test_a_restarted_query_reads_on_where_it_was(
+    a_stream: Make, fill: Make, run_stream: Make
+) -> None:
     name = a_stream()
     fill(name, 30)
     assert len(run_stream(name)[0]) == 30
@@ -232,7 +271,9 @@ def test_on_commit_purge_empties_a_work_queue(
     assert control.state(name).messages == 0
 
 
-def test_a_filtered_stream_reads_only_its_subjects(a_stream: Make, fill: Make, run_stream: Make) -> None:
+def test_a_filtered_stream_reads_only_its_subjects(
+    a_stream: Make, fill: Make, run_stream: Make
+) -> None:
     name = a_stream()
     fill(name, 100)
     rows, _ = run_stream(name, filterSubjects=f"{name.lower()}.7")

@@ -49,7 +49,13 @@ class Control:
 
         names = self.stream_names()
         near = difflib.get_close_matches(stream, names, n=3)
-        known = f"; did you mean {' or '.join(near)}?" if near else f"; there are {', '.join(names[:20])}" if names else ""
+        known = (
+            f"; did you mean {' or '.join(near)}?"
+            if near
+            else f"; there are {', '.join(names[:20])}"
+            if names
+            else ""
+        )
         return f"there is no stream named {stream!r}{known}"
 
     def stream_names(self, subject: str = "") -> list[str]:
@@ -69,7 +75,13 @@ class Control:
 
     def count_from(self, stream: str, seq: int, filters: tuple[str, ...] = ()) -> int:
         """How many messages (that match) there are from `seq` on: asked of a passing consumer."""
-        return int(self._passing(stream, {"deliver_policy": "by_start_sequence", "opt_start_seq": max(seq, 1)}, filters)["num_pending"])
+        return int(
+            self._passing(
+                stream,
+                {"deliver_policy": "by_start_sequence", "opt_start_seq": max(seq, 1)},
+                filters,
+            )["num_pending"]
+        )
 
     def seq_at(self, stream: str, time_ns: int) -> int:
         """The first sequence at or after a time; last_seq + 1 when there is none."""
@@ -77,7 +89,9 @@ class Control:
         info = self._passing(stream, start, ())
         return int(info["delivered"]["stream_seq"]) + 1
 
-    def _passing(self, stream: str, start: dict[str, Any], filters: tuple[str, ...]) -> dict[str, Any]:
+    def _passing(
+        self, stream: str, start: dict[str, Any], filters: tuple[str, ...]
+    ) -> dict[str, Any]:
         config = reader_config(filters) | start
         info = self.create_consumer(stream, config)
         self.drop_consumer(stream, info["name"])
@@ -153,5 +167,3 @@ def reader_config(filters: tuple[str, ...]) -> dict[str, Any]:
     elif filters:
         config["filter_subjects"] = list(filters)
     return config
-
-

@@ -45,16 +45,23 @@ class Decoder:
         self.delimiter = delimiter
 
     def batch(
-        self, taken: Taken, stream: str, dead_letters: Callable[[list[tuple[int, bytes, bytes, str]]], None]
+        self,
+        taken: Taken,
+        stream: str,
+        dead_letters: Callable[[list[tuple[int, bytes, bytes, str]]], None],
     ) -> pa.RecordBatch:
         """The decoded chunk; bad rows go where `bad_rows` says."""
         data = payloads(taken)
         decoded, errors = self._decode(data)
-        columns = dict(zip(self.fields.names, decoded, strict=True)) | self.layout.columns(taken, stream)
+        columns = dict(zip(self.fields.names, decoded, strict=True)) | self.layout.columns(
+            taken, stream
+        )
         if ERROR in self.schema.names:
             texts = [errors.get(i) for i in range(taken[0])] if errors else [None] * taken[0]
             columns[ERROR] = pa.array(texts, pa.string())
-        batch = pa.RecordBatch.from_arrays([columns[n] for n in self.schema.names], schema=self.schema)
+        batch = pa.RecordBatch.from_arrays(
+            [columns[n] for n in self.schema.names], schema=self.schema
+        )
         if not errors or self.bad_rows == "null":
             return batch
         seqs = pa.Array.from_buffers(pa.int64(), taken[0], [None, pa.py_buffer(taken[5])])
@@ -69,7 +76,10 @@ class Decoder:
                 pa.binary(), taken[0], [None, pa.py_buffer(taken[1]), pa.py_buffer(taken[2])]
             )
             dead_letters(
-                [(seqs[i].as_py(), subjects[i].as_py(), data[i].as_py(), errors[i]) for i in sorted(errors)]
+                [
+                    (seqs[i].as_py(), subjects[i].as_py(), data[i].as_py(), errors[i])
+                    for i in sorted(errors)
+                ]
             )
         return batch.filter(pa.array([i not in errors for i in range(taken[0])]))
 
@@ -93,9 +103,13 @@ class Decoder:
         try:
             table = pa_json.read_json(
                 pa.BufferReader(joined),
-                read_options=pa_json.ReadOptions(use_threads=False, block_size=min(size, len(joined) + 16)),
+                read_options=pa_json.ReadOptions(
+                    use_threads=False, block_size=min(size, len(joined) + 16)
+                ),
                 parse_options=pa_json.ParseOptions(
-                    explicit_schema=pa.schema([pa.field(f.name, _simple(f.type)) for f in self.fields]),
+                    explicit_schema=pa.schema(
+                        [pa.field(f.name, _simple(f.type)) for f in self.fields]
+                    ),
                     newlines_in_values=True,
                     unexpected_field_behavior="ignore",
                 ),
@@ -113,7 +127,7 @@ class Decoder:
 
     def _quick_csv(self, data: pa.BinaryArray) -> list[pa.Array] | None:
         text = text_of(data)
-        if pc.any(pc.match_substring_regex(text, "[\r\n\"]|^$")).as_py():
+        if pc.any(pc.match_substring_regex(text, '[\r\n"]|^$')).as_py():
             return None
         try:
             table = pa_csv.read_csv(

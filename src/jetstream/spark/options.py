@@ -54,8 +54,15 @@ SOURCE = [
     Known("stream", "swk", "name of the stream (also `load(NAME)`)"),
     Known("streams", "s", "several streams, separated by commas, read as one table"),
     Known("filterSubjects", "sk", "only these subjects (wildcards allowed, commas between)"),
-    Known("startingOffsets", "sk", "`earliest`, `latest`, a sequence, or {\"STREAM\": seq}", "earliest"),
-    Known("endingOffsets", "s", "batch: `latest`, a sequence (inclusive), or {\"STREAM\": seq}", "latest"),
+    Known(
+        "startingOffsets", "sk", '`earliest`, `latest`, a sequence, or {"STREAM": seq}', "earliest"
+    ),
+    Known(
+        "endingOffsets",
+        "s",
+        'batch: `latest`, a sequence (inclusive), or {"STREAM": seq}',
+        "latest",
+    ),
     Known("startingTimestamp", "sk", "RFC 3339 time or milliseconds; wins over startingOffsets"),
     Known("endingTimestamp", "s", "batch: messages before this time"),
     Known("maxOffsetsPerTrigger", "sk", "at most so many sequences per micro-batch"),
@@ -173,7 +180,9 @@ class Options:
         try:
             return parse_rfc3339(value if "T" in value else value.replace(" ", "T"))
         except ValueError as error:
-            raise BadOption(f"option {name}: {value!r} is not a time like 2026-01-31T12:00:00Z") from error
+            raise BadOption(
+                f"option {name}: {value!r} is not a time like 2026-01-31T12:00:00Z"
+            ) from error
 
     def offsets(self, name: str, default: str) -> "str | int | dict[str, int | str]":
         """`earliest`, `latest`, a sequence, or sequences by stream."""
@@ -192,7 +201,7 @@ class Options:
         except json.JSONDecodeError:
             pass
         raise BadOption(
-            f"option {name}: {value!r} is not earliest, latest, a sequence or {{\"STREAM\": sequence}}"
+            f'option {name}: {value!r} is not earliest, latest, a sequence or {{"STREAM": sequence}}'
         )
 
     def stream_names(self) -> tuple[str, ...]:
@@ -244,12 +253,25 @@ def _content(name: str, value: str, begins: str) -> str:
 def _unknown(name: str, spelled: list[str]) -> str:
     lower = {s.lower(): s for s in spelled}
     near = [lower[m] for m in difflib.get_close_matches(name.lower(), lower, n=3, cutoff=0.6)]
-    hint = f"; did you mean {' or '.join(near)}?" if near else "; known are " + ", ".join(sorted(spelled))
+    hint = (
+        f"; did you mean {' or '.join(near)}?"
+        if near
+        else "; known are " + ", ".join(sorted(spelled))
+    )
     return f"no option named {name!r}{hint}"
 
 
 _SIZE = re.compile(r"(\d+)\s*([kmgt]?)(i?b)?", re.IGNORECASE)
-_SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
+_SECONDS = {
+    "ns": 1e-9,
+    "us": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "m": 60.0,
+    "h": 3600.0,
+    "d": 86400.0,
+    "": 1.0,
+}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|us|ms|s|m|h|d|)", re.IGNORECASE)
 
 

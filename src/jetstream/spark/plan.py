@@ -158,7 +158,9 @@ class Planner:
         self.losses.append(loss)
         log.warning("%s", loss)
 
-    def next_end(self, start: Offset, states: dict[str, State], limited: bool, caps: Offset | None) -> Offset:
+    def next_end(
+        self, start: Offset, states: dict[str, State], limited: bool, caps: Offset | None
+    ) -> Offset:
         """The end of the next micro-batch, with its cuts."""
         done = {n: self.from_seq(start.get(n), s) for n, s in states.items()}
         backlog = {n: max(0, s.last_seq - done[n]) for n, s in states.items()}
@@ -169,7 +171,9 @@ class Planner:
             if limited:
                 share = backlog[name] / whole
                 rows_max = max(1, int(self.config.rows_max * share)) if self.config.rows_max else 0
-                bytes_max = max(1, int(self.config.bytes_max * share)) if self.config.bytes_max else 0
+                bytes_max = (
+                    max(1, int(self.config.bytes_max * share)) if self.config.bytes_max else 0
+                )
             end = limited_end(done[name], state, rows_max, bytes_max)
             if caps is not None:
                 end = min(end, caps[name].seq) if name in caps else done[name]
@@ -197,16 +201,33 @@ class Planner:
         first = max(lo, state.first_existing)
         span = hi - first + 1
         rows = span
-        sparse = bool(config.filters) or is_sparse(state.messages, state.first_existing, state.last_seq)
+        sparse = bool(config.filters) or is_sparse(
+            state.messages, state.first_existing, state.last_seq
+        )
         cores = os.cpu_count() or 1
-        if sparse and span > 1000 and part_count(span, cores, config.parts_min, config.part_rows_max) > 1:
-            beyond = self.control.count_from(state.name, hi + 1, config.filters) if hi < state.last_seq else 0
+        if (
+            sparse
+            and span > 1000
+            and part_count(span, cores, config.parts_min, config.part_rows_max) > 1
+        ):
+            beyond = (
+                self.control.count_from(state.name, hi + 1, config.filters)
+                if hi < state.last_seq
+                else 0
+            )
             rows = self.control.count_from(state.name, first, config.filters) - beyond
         parts = part_count(rows, cores, config.parts_min, config.part_rows_max)
         cuts: tuple[int, ...] = ()
         if sparse and parts > 1:
             cuts = balanced_cuts(
-                first, hi, parts, lambda seq: self.control.count_from(state.name, seq, config.filters) if seq <= state.last_seq else 0
+                first,
+                hi,
+                parts,
+                lambda seq: (
+                    self.control.count_from(state.name, seq, config.filters)
+                    if seq <= state.last_seq
+                    else 0
+                ),
             )
         elif first > lo:
             cuts = tuple(r.hi for r in ranges(state.name, first, hi, parts)[:-1])

@@ -86,7 +86,9 @@ class Publisher:
                 self.pipe.reconnect(left)
                 self._start()
 
-    def _round(self, rows: Rows, flags: bytearray, refused: dict[int, Refused]) -> dict[int, Refused]:
+    def _round(
+        self, rows: Rows, flags: bytearray, refused: dict[int, Refused]
+    ) -> dict[int, Refused]:
         """Send what has no answer yet and collect the answers; returns who should try again."""
         count = len(flags)
         again: dict[int, Refused] = {}
@@ -149,7 +151,12 @@ class Publisher:
         (again if found.code in TRANSIENT else refused)[row] = found
 
     def _frames(
-        self, rows: Rows, columns: tuple[Any, Any, Any, Any], start: int, stop: int, flags: bytearray
+        self,
+        rows: Rows,
+        columns: tuple[Any, Any, Any, Any],
+        start: int,
+        stop: int,
+        flags: bytearray,
     ) -> Any:
         return publishes(
             *columns,

@@ -105,9 +105,7 @@ def text_of(column: pa.Array) -> pa.Array:
 
 
 def _binary(rows: int, ends: Any, data: Any) -> pa.BinaryArray:
-    return pa.Array.from_buffers(
-        pa.binary(), rows, [None, pa.py_buffer(ends), pa.py_buffer(data)]
-    )
+    return pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(ends), pa.py_buffer(data)])
 
 
 def _int64(rows: int, values: Any) -> pa.Int64Array:

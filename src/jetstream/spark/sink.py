@@ -84,7 +84,16 @@ def sink_config(options: Options) -> SinkConfig:
 class Written(WriterCommitMessage):
     """What one task has done."""
 
-    def __init__(self, job: str, partition: int, rows: int, stored: int, duplicates: int, dead: int, last_seq: int) -> None:
+    def __init__(
+        self,
+        job: str,
+        partition: int,
+        rows: int,
+        stored: int,
+        duplicates: int,
+        dead: int,
+        last_seq: int,
+    ) -> None:
         self.job = job
         self.partition = partition
         self.rows = rows
@@ -141,10 +150,17 @@ class RowWriter:
         )
 
     def _rows(
-        self, batch: pa.RecordBatch, prefix: str, first_row: int, seen: "Counter[str]", stored: set[str]
+        self,
+        batch: pa.RecordBatch,
+        prefix: str,
+        first_row: int,
+        seen: "Counter[str]",
+        stored: set[str],
     ) -> Rows:
         names = batch.schema.names
-        rows = Rows(self._payloads(batch), subject=self.config.subject.encode(), first_row=first_row)
+        rows = Rows(
+            self._payloads(batch), subject=self.config.subject.encode(), first_row=first_row
+        )
         if "subject" in names:
             rows.subjects = batch.column("subject").cast(pa.string())
             if rows.subjects.null_count:
@@ -156,7 +172,9 @@ class RowWriter:
         given = [n for n in ("headers", "msgid", "ttl", "expected_last_subject_seq") if n in names]
         by_content = bool(prefix) and self.config.ids == "content"
         if given or by_content:
-            rows.headers, own_ids = self._blocks(batch, prefix if by_content else "", rows, seen, stored)
+            rows.headers, own_ids = self._blocks(
+                batch, prefix if by_content else "", rows, seen, stored
+            )
             if own_ids:
                 return rows
         if prefix and not by_content:
@@ -180,7 +198,9 @@ class RowWriter:
         self, batch: pa.RecordBatch, prefix: str, rows: Rows, seen: "Counter[str]", stored: set[str]
     ) -> tuple[list[bytes], bool]:
         """Header blocks by row, for what differs from row to row."""
-        columns = {n: batch.column(n).to_pylist() for n in batch.schema.names if n in SPECIAL - {"data"}}
+        columns = {
+            n: batch.column(n).to_pylist() for n in batch.schema.names if n in SPECIAL - {"data"}
+        }
         payloads = rows.payloads.to_pylist() if prefix else []
         subjects = columns.get("subject")
         blocks: list[bytes] = []
@@ -191,7 +211,9 @@ class RowWriter:
                 pairs.append(("Nats-Msg-Id", str(columns["msgid"][i])))
             elif prefix:
                 subject = (subjects[i] if subjects else None) or self.config.subject
-                digest = hashlib.blake2b(f"{subject}\n".encode() + payloads[i], digest_size=12).hexdigest()
+                digest = hashlib.blake2b(
+                    f"{subject}\n".encode() + payloads[i], digest_size=12
+                ).hexdigest()
                 seen[digest] += 1
                 identity = f"{prefix}{digest}.{seen[digest]}"
                 flags[i] = identity in stored
@@ -215,7 +237,11 @@ class RowWriter:
         book = ProgressBook(control, self.config.bucket)
         key = f"sink.{job}.{partition}"
         record = book.get(key)
-        if record is not None and record.get("batch") == batch and record.get("stream") == self.stream:
+        if (
+            record is not None
+            and record.get("batch") == batch
+            and record.get("stream") == self.stream
+        ):
             return self._read_back(control, int(record["last"]) + 1, prefix)
         last = control.state(self.stream).last_seq
         if record is None:
@@ -226,15 +252,23 @@ class RowWriter:
     def _read_back(self, control: Control, first: int, prefix: str) -> set[str]:
         state = control.state(self.stream)
         found: set[str] = set()
-        wanted = Wanted(self.stream, max(first, 1), state.last_seq, headers=True, data=False, lean=True)
+        wanted = Wanted(
+            self.stream, max(first, 1), state.last_seq, headers=True, data=False, lean=True
+        )
         pattern = re.compile(rb"\r\nNats-Msg-Id: (" + re.escape(prefix.encode()) + rb"[^\r]*)\r\n")
         for taken in read_consumer(control, wanted):
             found.update(m.decode() for m in pattern.findall(bytes(taken[8])))
         return found
 
-    def _on_refused(self, refused: list[Refused], rows: Rows, first_row: int, partition: int) -> int:
+    def _on_refused(
+        self, refused: list[Refused], rows: Rows, first_row: int, partition: int
+    ) -> int:
         def subject_of(row: int) -> str:
-            return str(rows.subjects[row].as_py()) if rows.subjects is not None else rows.subject.decode()
+            return (
+                str(rows.subjects[row].as_py())
+                if rows.subjects is not None
+                else rows.subject.decode()
+            )
 
         if not self.config.dead_letter:
             bad = refused[0]
@@ -340,5 +374,3 @@ def _header_pairs(value: Any) -> list[tuple[str, str]]:
 def _plain(record: dict[str, Any]) -> dict[str, Any]:
     """Fields without a value are left out, as Spark's to_json does."""
     return {name: value for name, value in record.items() if value is not None}
-
-

@@ -26,7 +26,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from jetstream.client.columns import Taken
-from jetstream.client.pipe import frame, header_block, lease
+from jetstream.client.pipe import header_block, lease
 from jetstream.spark.decode import Decoder
 from jetstream.spark.offsets import DataLoss, Loss, Mark, Offset, from_json, to_json
 from jetstream.spark.partitions import Range, ranges
@@ -261,7 +261,9 @@ class StreamReader(RangeReader, DataSourceStreamReader, SupportsTriggerAvailable
         if _same(end, behind) and self._caps is None and not _lost(behind, end):
             self._waiter.wait(behind, WAIT_S)
             end = planner.next_end(behind, planner.states(), limited, None)
-        waiting = sum(max(0, m.seq - behind[n].seq) if n in behind else m.seq for n, m in end.items())
+        waiting = sum(
+            max(0, m.seq - behind[n].seq) if n in behind else m.seq for n, m in end.items()
+        )
         if (
             self._caps is None
             and not _same(end, behind)
