@@ -182,7 +182,6 @@ class JetStreamAccount:
         if config == old:
             return asset
         if asset.home is not None:
-            asset.store.update_config(to_json(config))
             self._save(asset, config)
         asset.stream.update(config)
         self._index_mirror(asset, old)
@@ -235,7 +234,7 @@ class JetStreamAccount:
 
     def _save(self, asset: StreamAsset, config: StreamConfig) -> None:
         try:
-            asset.home.save_config(to_json(config))
+            asset.store.update_config(to_json(config))
         except (StoreError, OSError) as error:
             raise ApiError(STREAM_UPDATE, err=str(error)) from error
 

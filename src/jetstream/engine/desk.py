@@ -132,6 +132,8 @@ class StreamDesk:
             for name, consumer in self.listening.items():
                 consumer.consumer.on_new_messages(now)
                 self.ready[name] = consumer
+            for feed in list(self.asset.followers):
+                feed.pump()
         deadline = self.asset.stream.next_deadline()
         self.engine.timers.set(("stream", id(self)), deadline, self.on_deadline)
 
@@ -148,7 +150,7 @@ class StreamDesk:
         for subject, headers, payload in effects.republish:
             self.engine.broker.publish(self.account, subject, payload, b"", headers)
         for subject, payload in effects.advisories:
-            self.engine.broker.publish(self.account, subject.encode(), payload)
+            self.js.advise(subject, payload)
         for reply, payload in effects.answers:
             self.filling.add(reply, payload)
 

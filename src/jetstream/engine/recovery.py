@@ -37,7 +37,7 @@ def recover_account(js: JetStreamAccount) -> None:
 
 
 def _open(js: JetStreamAccount, home: Any) -> Any:
-    config = msgspec.json.decode(home.config_json, type=StreamConfig)
+    config = msgspec.json.decode(home.config, type=StreamConfig)
     asset = js._asset(config, home.open(), home.created_ns, home)
     asset.stream.recover(js.host.now())
     lost = asset.store.lost()

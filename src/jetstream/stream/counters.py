@@ -75,7 +75,7 @@ def add(message: Counted, increment: int, last: tuple[bytes, bytes] | None) -> N
 def sourced_increment(
     headers: bytes, payload: bytes, stream: str, subject: str, last: tuple[bytes, bytes] | None
 ) -> tuple[int, bytes]:
-    """What a sourced counter message adds here, and its headers: only the change since last time."""
+    """What a sourced counter message adds here (the change since last time), and its headers."""
     known: dict[str, dict[str, str]] = {}
     if last:
         noted = h.policy_headers(last[0]).get(h.COUNTER_SOURCES)

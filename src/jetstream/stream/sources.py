@@ -1,6 +1,6 @@
 """Taking messages over from another stream: which of them, and under which subject and headers.
 
-A mirror copies exactly; a source appends with sequences of its own and notes the origin in a header:
+A mirror copies exactly; a source appends with its own sequences and notes the origin in a header:
 
     Nats-Stream-Source: <stream>[:<hash>] <origin seq> <filters> <destinations> <subject> <identity>
 

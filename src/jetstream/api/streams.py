@@ -1,0 +1,146 @@
+"""Endpoints about streams: create, update, info, names, list, delete, purge."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from jetstream.api.route import ApiRequest, Route
+from jetstream.errors import ApiError
+from jetstream.schema.api_errors import (
+    STREAM_MISMATCH,
+    STREAM_NAME_CONTAINS_PATH_SEPARATORS,
+)
+from jetstream.schema.decoding import decode
+from jetstream.schema.requests import (
+    LIST_PAGE,
+    NAMES_PAGE,
+    SUBJECTS_PAGE,
+    DidCreate,
+    Paged,
+    Purged,
+    StreamConfigRequest,
+    StreamInfoRequest,
+    StreamListPage,
+    StreamListRequest,
+    StreamNamesPage,
+    StreamNamesRequest,
+    StreamPurgeRequest,
+    Success,
+)
+from jetstream.schema.stream import ClusterInfo, StreamInfo
+from jetstream.schema.times import rfc3339
+from jetstream.stream.config import with_dynamic_metadata, with_static_metadata
+
+Parts = Sequence[Struct | None]
+
+
+def is_strict(js: Any) -> bool:
+    options = getattr(js.host, "options", None)
+    return options is None or bool(options.strict)
+
+
+def stream_info(js: Any, asset: Any, now: int, *, listed: bool = False) -> StreamInfo:
+    """The body that create, update, info and list share."""
+    state = asset.stream.state()
+    state.consumer_count = asset.visible_consumers
+    mirror, sources = js.feeds.infos(asset)
+    config = with_static_metadata(asset.config) if listed else with_dynamic_metadata(asset.config)
+    return StreamInfo(
+        config=config,
+        created=rfc3339(asset.created_ns),
+        state=state,
+        domain=js.domain,
+        mirror=mirror,
+        sources=sources,
+        ts=rfc3339(now),
+    )
+
+
+def create(js: Any, request: ApiRequest, names: Sequence[str]) -> Parts:
+    config = _config(js, request, names[0])
+    asset, _ = js.create_stream(config, config.pedantic)
+    info = stream_info(js, asset, request.now)
+    info.domain = ""
+    return [info, DidCreate(True)]
+
+
+def update(js: Any, request: ApiRequest, names: Sequence[str]) -> Parts:
+    config = _config(js, request, names[0])
+    asset = js.update_stream(config, config.pedantic)
+    return [stream_info(js, asset, request.now)]
+
+
+def _config(js: Any, request: ApiRequest, name: str) -> StreamConfigRequest:
+    config = decode(request.payload, StreamConfigRequest, is_strict(js))
+    if config.name != name:
+        raise ApiError(STREAM_MISMATCH)
+    if "/" in name or "\\" in name:
+        raise ApiError(STREAM_NAME_CONTAINS_PATH_SEPARATORS)
+    return config
+
+
+def info(js: Any, request: ApiRequest, names: Sequence[str]) -> Parts:
+    asked = decode(request.json, StreamInfoRequest, is_strict(js))
+    asset = js.stream(names[0])
+    body = stream_info(js, asset, request.now)
+    body.cluster = ClusterInfo(leader=js.host.server_name)
+    page = Paged()
+    if asked.deleted_details:
+        body.state.deleted = asset.store.deleted() or None
+    if asked.subjects_filter:
+        chosen = asset.store.filter([asked.subjects_filter.encode()])
+        subjects = list(asset.store.subjects(chosen))
+        if subjects:
+            offset = min(max(asked.offset, 0), len(subjects))
+            shown = subjects[offset : offset + SUBJECTS_PAGE]
+            page = Paged(len(subjects), offset, SUBJECTS_PAGE)
+            body.state.subjects = {s.decode("utf-8", "replace"): n for s, n in shown}
+    return [page, body]
+
+
+def names_page(js: Any, request: ApiRequest, names: Sequence[str]) -> Parts:
+    asked = decode(request.json, StreamNamesRequest, is_strict(js))
+    found = [asset.name for asset in js.sorted_streams(asked.subject)]
+    offset = min(max(asked.offset, 0), len(found))
+    shown = found[offset : offset + NAMES_PAGE]
+    return [StreamNamesPage(len(found), offset, NAMES_PAGE, shown or None)]
+
+
+def list_page(js: Any, request: ApiRequest, names: Sequence[str]) -> Parts:
+    asked = decode(request.json, StreamListRequest, is_strict(js))
+    found = js.sorted_streams(asked.subject)
+    offset = min(max(asked.offset, 0), len(found))
+    shown = found[offset : offset + LIST_PAGE]
+    infos = [stream_info(js, asset, request.now, listed=True) for asset in shown]
+    return [StreamListPage(len(found), offset, LIST_PAGE, infos)]
+
+
+def delete(js: Any, request: ApiRequest, names: Sequence[str]) -> Parts:
+    js.delete_stream(names[0])
+    return [Success(True)]
+
+
+def purge(js: Any, request: ApiRequest, names: Sequence[str]) -> Parts:
+    asked = decode(request.json, StreamPurgeRequest, is_strict(js))
+    asset = js.stream(names[0])
+    removed = asset.stream.purge(asked)
+    js.host.wake(asset)
+    request.after_sync = asset
+    return [Purged(True, removed)]
+
+
+class _ListError(Paged):
+    streams: None = msgspec.field(default_factory=lambda: None)
+
+
+ROUTES: Final = {
+    "STREAM.CREATE": Route("stream_create_response", "B", create),
+    "STREAM.UPDATE": Route("stream_update_response", "B", update),
+    "STREAM.NAMES": Route("stream_names_response", "O", names_page, names=0, zero=_ListError),
+    "STREAM.LIST": Route("stream_list_response", "O", list_page, names=0, zero=_ListError),
+    "STREAM.INFO": Route("stream_info_response", "O", info, zero=Paged),
+    "STREAM.DELETE": Route("stream_delete_response", "E", delete, zero=Success),
+    "STREAM.PURGE": Route("stream_purge_response", "O", purge, zero=Purged),
+}
