@@ -232,6 +232,32 @@ def make_group(name: str, help: str, examples: str = "", **kwargs: Any) -> Group
     return Group(name, help=help, examples=examples, no_args_is_help=True, **kwargs)
 
 
+def command(
+    name: str, *, help: str, examples: str, aliases: Sequence[str] = (), **kwargs: Any
+) -> Callable[[Callable[..., Any]], Command]:
+    """A command of its own, to be added to a group."""
+    return click.command(name, cls=Command, help=help, examples=examples, aliases=aliases, **kwargs)
+
+
+def all_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`-a`: include the streams behind buckets; also accepted right after the group's name."""
+    return click.option(*ALL_NAMES, **ALL_SETTINGS)(function)
+
+
+ALL_NAMES = ("-a", "--all", "all_streams")
+ALL_SETTINGS: dict[str, Any] = {
+    "is_flag": True,
+    "default": None,
+    "expose_value": False,
+    "callback": _remember,
+    "help": "include internal streams",
+}
+
+
+def all_streams() -> bool:
+    return bool(given().flags.get("all_streams"))
+
+
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
