@@ -58,10 +58,11 @@ class JetStream(Publisher, StreamManager, ConsumerManager, Subscribing, Buckets)
         *,
         name: str | None = None,
         config: dict[str, Any] | None = None,
+        state: dict[str, Any] | None = None,
         progress: Progress | None = None,
     ) -> SnapshotResult:
-        """Make a stream from what `stream.snapshot` wrote."""
-        return await restore_snapshot(self.api, source, name, progress, config)
+        """Make a stream from what `stream.snapshot` wrote (bare ones need config and state)."""
+        return await restore_snapshot(self.api, source, name, progress, config, state)
 
     # --- the older style
 

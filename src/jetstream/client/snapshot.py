@@ -45,8 +45,13 @@ async def take_snapshot(
     check: bool,
     chunk_size: int | None,
     progress: Progress | None,
+    bare: bool = False,
 ) -> SnapshotResult:
-    """Write a stream's backup to a path, a binary file, or a callable taking bytes."""
+    """Write a stream's backup to a path, a binary file, or a callable taking bytes.
+
+    `bare` leaves our first line away: what remains is the archive other tools keep as
+    `stream.tar.s2` beside a `backup.json`.
+    """
     connection = api.connection
     inbox = connection.new_inbox()
     request: dict[str, Any] = {
@@ -66,7 +71,8 @@ async def take_snapshot(
         head = msgspec.json.encode({"config": answer["config"], "state": answer["state"]})
         with ExitStack() as stack:
             write = _writer(target, stack)
-            await _maybe(write(MAGIC + head + b"\n"))
+            if not bare:
+                await _maybe(write(MAGIC + head + b"\n"))
             await _receive(chunks, write, result, progress)
     return result
 
@@ -88,12 +94,23 @@ async def _receive(chunks: Any, write: Any, result: SnapshotResult, progress: An
 
 
 async def restore_snapshot(
-    api: Api, source: Any, name: str | None, progress: Progress | None, config: Any = None
+    api: Api,
+    source: Any,
+    name: str | None,
+    progress: Progress | None,
+    config: Any = None,
+    state: Any = None,
 ) -> SnapshotResult:
-    """Make a stream from a backup, under its own or another name."""
+    """Make a stream from a backup, under its own or another name.
+
+    With `config` and `state` (wire form) given, the source is a bare archive.
+    """
     with ExitStack() as stack:
         read = _reader(source, stack)
-        head, rest = await _head(read)
+        if state is not None:
+            head, rest = {"config": {}, "state": state}, b""
+        else:
+            head, rest = await _head(read)
         wanted = dict(head["config"])
         if config:
             wanted.update(config)

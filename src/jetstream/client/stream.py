@@ -122,10 +122,14 @@ class Stream:
         check: bool = False,
         chunk_size: int | None = None,
         progress: Progress | None = None,
+        bare: bool = False,
     ) -> SnapshotResult:
-        """Write a backup to a path, file or callable; `js.restore_stream` reads it back."""
+        """Write a backup to a path, file or callable; `js.restore_stream` reads it back.
+
+        `bare` writes only the server's archive; the result has the config and state to keep.
+        """
         return await take_snapshot(
-            self.js.api, self.name, target, consumers, check, chunk_size, progress
+            self.js.api, self.name, target, consumers, check, chunk_size, progress, bare
         )
 
     # --- consumers
