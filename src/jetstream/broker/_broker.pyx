@@ -32,14 +32,27 @@ cdef enum:
 cdef uint64_t DEFAULT_PENDING = 64 * 1024 * 1024
 
 
+cdef inline bint _starts(const char* p, size_t n, const char* word, size_t length) noexcept nogil:
+    return n >= length and memcmp(p, word, length) == 0
+
+
+cdef inline bint _is_server_subject(const char* p, size_t n) noexcept nogil:
+    """Subjects that only servers publish to, among themselves."""
+    return _starts(p, n, b"$NRG.", 5) or _starts(p, n, b"_GR_.", 5) or _starts(p, n, b"$GR.", 4)
+
+
+cdef inline bint _is_server_reply(const char* p, size_t n) noexcept nogil:
+    return (
+        _starts(p, n, b"_R_.", 4)
+        or (n > 8 and _starts(p, n, b"$JS.ACK.", 8))
+        or _starts(p, n, b"_GR_.", 5)
+        or _starts(p, n, b"$GR.", 4)
+    )
+
+
 cdef inline bint _is_reserved(Message* m) noexcept nogil:
-    """Subjects and replies that only servers use among themselves."""
-    if m.subject_len > 5 and memcmp(m.subject, b"$NRG.", 5) == 0:
-        return True
-    if m.reply_len < 4:
-        return False
-    return memcmp(m.reply, b"_R_.", 4) == 0 or (
-        m.reply_len > 8 and (memcmp(m.reply, b"$JS.ACK.", 8) == 0 or memcmp(m.reply, b"$GNR.", 5) == 0)
+    return _is_server_subject(m.subject, m.subject_len) or (
+        m.reply_len != 0 and _is_server_reply(m.reply, m.reply_len)
     )
 
 
@@ -418,9 +431,6 @@ cdef class Broker:
             client.in_bytes += batch.total_len[i]
             self.in_msgs += 1
             self.in_bytes += batch.total_len[i]
-            if client.verbose:
-                client.put(b"+OK\r\n")
-                self._mark(client)
             if client.pedantic:
                 client.bad_publish_subject(PyBytes_FromStringAndSize(m.subject, m.subject_len))
             if client.permissions is not None or _is_reserved(&m):
@@ -435,6 +445,9 @@ cdef class Broker:
                         acks = -1
                     i += 1
                     continue
+            if client.verbose:
+                client.put(b"+OK\r\n")
+                self._mark(client)
             if m.subject_len > 8 and memcmp(m.subject, b"$JS.ACK.", 8) == 0 and account.on_acks is not None:
                 if run >= 0:
                     sink.capture(client, batch, run, i)
@@ -518,10 +531,10 @@ cdef class Broker:
         if client.permissions is not None and not client.permissions.can_publish(subject):
             client.refuse_publish(subject, b"")
             return False
-        if subject.startswith(b"$NRG."):
+        if _is_server_subject(m.subject, m.subject_len):
             client.refuse_publish(subject, b"")
             return False
-        if reply.startswith((b"$JS.ACK.", b"_R_.", b"$GNR.")):
+        if m.reply_len and _is_server_reply(m.reply, m.reply_len):
             client.refuse_publish(subject, reply)
             return False
         return True
@@ -554,6 +567,7 @@ cdef class Broker:
             + b"\r\n\r\n"
         )
         cdef bint echo = client.echo
+        cdef int64_t limit
         status.subject = m.reply
         status.subject_len = m.reply_len
         status.reply = NULL
@@ -564,12 +578,14 @@ cdef class Broker:
         status.payload_len = 0
         for sub in found.plain:
             if sub.client is client:
+                # A status does not count towards the messages after which a subscription ends.
+                limit = sub.limit
+                sub.limit = 0
                 client.echo = True
-                self.send(sub, None, &status)
+                sub.delivered -= self.send(sub, None, &status)
                 client.echo = echo
+                sub.limit = limit
                 break
-        if self._ended:
-            self._end_finished()
         return 0
 
     def no_responders(self, Client client, bytes subject, bytes reply):

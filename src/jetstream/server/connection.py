@@ -19,11 +19,11 @@ import msgspec
 
 from jetstream.broker._broker import Client, Subscription
 from jetstream.clock import SECOND
-from jetstream.errors import JetStreamError
+from jetstream.errors import JetStreamError, ProtocolError
 from jetstream.server.closed import Reason
-from jetstream.subjects.tokens import is_valid_literal, is_valid_subject
+from jetstream.subjects.tokens import has_valid_tokens, has_wildcard
 from jetstream.wire._parser import Batch, Parser
-from jetstream.wire.operations import FAULT_TEXT, Connect, Fault, Kind, Role
+from jetstream.wire.operations import FAULT_TEXT, UNSAID, Fault, Kind, Role, read_connect
 
 if TYPE_CHECKING:
     from jetstream.server.auth import Identity
@@ -34,7 +34,6 @@ STALL_S = 0.003
 CONNECT_TEXT_MAX = 64 * 1024
 
 _PUB, _HPUB, _SUB, _UNSUB = Kind.PUB, Kind.HPUB, Kind.SUB, Kind.UNSUB
-_connect_decoder = msgspec.json.Decoder(dict[str, Any])
 
 
 class AuthRefused(JetStreamError):
@@ -58,7 +57,7 @@ class Connection(Client, asyncio.BufferedProtocol):
         self.parser.control_line_max = server.options.max_control_line
         self.pending_max = server.options.max_pending
         self.transport: asyncio.Transport | None = None
-        self.connect = Connect()
+        self.connect = UNSAID
         self.connected = False  # CONNECT was accepted
         self.identity: Identity | None = None
         self.nonce = b""
@@ -74,7 +73,7 @@ class Connection(Client, asyncio.BufferedProtocol):
         self.writing_paused_ns = 0
         self.suspended = False
         self.held = 0  # reasons to stop reading for a while
-        self.first_pong_info_due = False
+        self.first_ping_seen = False
         self.pings_out = 0
         self.next_ping_ns = 0
         self.ping_sent_ns = 0
@@ -197,6 +196,8 @@ class Connection(Client, asyncio.BufferedProtocol):
         if kind == Kind.ERR:
             self.close(Reason.CLIENT_CLOSED)
             return True
+        if kind == Kind.INFO:
+            return self.on_info(batch.payload(i))
         if not self.ready:
             if not self.server.accepts_without_connect(self):
                 self.close(Reason.AUTHENTICATION_FAILURE, "Authorization Violation")
@@ -218,13 +219,8 @@ class Connection(Client, asyncio.BufferedProtocol):
     def on_connect(self, text: bytes) -> bool:
         """A client says who it is."""
         try:
-            fields = _connect_decoder.decode(text)
-            if "pass" in fields:
-                fields["password"] = fields.pop("pass")
-            connect = msgspec.convert(
-                {k: v for k, v in fields.items() if v is not None}, Connect, strict=False
-            )
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+            connect = read_connect(text, self.connect)
+        except ProtocolError:
             self.close(Reason.PROTOCOL_VIOLATION)
             return True
         if connect.protocol > 1 or connect.protocol < 0:
@@ -241,6 +237,14 @@ class Connection(Client, asyncio.BufferedProtocol):
         self.server.log_in(self)
         return self.suspended or self.gone
 
+    def on_info(self, text: bytes) -> bool:
+        """Clients have no reason to say INFO; it is passed over, but has to be JSON."""
+        try:
+            msgspec.json.decode(text, type=dict[str, Any])
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            self.close(Reason.PROTOCOL_VIOLATION)
+        return self.gone
+
     def logged_in(self, identity: "Identity") -> None:
         """The door let this client in."""
         first = not self.connected
@@ -249,7 +253,6 @@ class Connection(Client, asyncio.BufferedProtocol):
         self.suspended = False
         self.auth_deadline_ns = 0
         self.identity = identity
-        self.first_pong_info_due = self.connect.protocol >= 1
         if not first:
             for sub in list(self.subscriptions.values()):
                 self.server.broker.drop(sub)
@@ -267,9 +270,10 @@ class Connection(Client, asyncio.BufferedProtocol):
 
     def on_ping(self) -> None:
         self.say(b"PONG\r\n")
-        if self.first_pong_info_due:
-            self.first_pong_info_due = False
-            self.say(self.server.info_line(self, after_connect=True))
+        if self.connected and not self.first_ping_seen:
+            self.first_ping_seen = True
+            if self.connect.protocol >= 1:
+                self.say(self.server.info_line(self, after_connect=True))
 
     def on_pong(self) -> None:
         if self.pings_out:
@@ -299,13 +303,12 @@ class Connection(Client, asyncio.BufferedProtocol):
 
     def on_sub(self, subject: bytes, queue: bytes | None, sid: bytes) -> None:
         """A wish to receive."""
-        if not is_valid_subject(subject):
-            self.complain("Invalid Subject")
-            return
         server = self.server
         refused = ""
         if sid in self.subscriptions:
             pass
+        elif not has_valid_tokens(subject):
+            refused = "Invalid Subject"
         elif server.too_many_tokens(subject):
             name = subject.decode("utf-8", "replace")
             refused = f'Permissions Violation for Subscription to "{name}", too many tokens'
@@ -347,7 +350,7 @@ class Connection(Client, asyncio.BufferedProtocol):
         self.complain(text)
 
     def bad_publish_subject(self, subject: bytes) -> None:
-        if not is_valid_literal(subject):
+        if not has_valid_tokens(subject) or has_wildcard(subject):
             self.complain("Invalid Publish Subject")
 
     # --- out ----------------------------------------------------------------------------------

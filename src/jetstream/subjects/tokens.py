@@ -29,6 +29,13 @@ def is_valid_subject(subject: AnyStr) -> bool:
     return all(byte_tokens) and b">" not in byte_tokens[:-1]
 
 
+def has_valid_tokens(subject: bytes) -> bool:
+    """What the server asks of a subscription: no empty token, `>` only last. Blanks never get here,
+    except those that do not separate arguments on the wire (a form feed), and these may stay."""
+    tokens = subject.split(b".")
+    return all(tokens) and b">" not in tokens[:-1]
+
+
 def has_wildcard(subject: AnyStr) -> bool:
     if isinstance(subject, str):
         if "*" not in subject and ">" not in subject:

@@ -36,4 +36,4 @@ cdef class Parser:
 
     cdef int _keep(self, size_t room) except -1
     cdef int _parse(self, Batch batch) except -1
-    cdef int _line(self, Batch batch, char* p, char* end, char** after) except -1
+    cdef int _line(self, Batch batch, char* p, char* end, char** after) except -99

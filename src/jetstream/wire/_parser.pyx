@@ -49,6 +49,7 @@ cdef enum:
     SHARED_ROOM = 262144
     CLIENT_LINE_MAX = 4194304
     TOKENS_MAX = 6
+    BLANKS_MAX = 65536
 
 
 cdef class Batch:
@@ -215,14 +216,14 @@ cdef inline int _tokens(char* p, char* end, char** at, Py_ssize_t* size) noexcep
     cdef int n = 0
     cdef char* q = p
     while q < end:
-        while q < end and (q[0] == c' ' or q[0] == c'\t' or q[0] == c'\r'):
+        while q < end and (q[0] == c' ' or q[0] == c'\t'):
             q += 1
         if q == end:
             break
         if n == TOKENS_MAX:
             return TOKENS_MAX + 1
         at[n] = q
-        while q < end and not (q[0] == c' ' or q[0] == c'\t' or q[0] == c'\r'):
+        while q < end and q[0] != c' ' and q[0] != c'\t':
             q += 1
         size[n] = q - at[n]
         n += 1
@@ -243,7 +244,7 @@ cdef bint _may_begin(char* p, size_t n, int role) noexcept nogil:
     """Could these first bytes become a known operation?"""
     if _could_be(p, n, b"PING", False) or _could_be(p, n, b"PONG", False):
         return True
-    if _could_be(p, n, b"+OK", False) or _could_be(p, n, b"INFO", True):
+    if _could_be(p, n, b"+OK", False) or _could_be(p, n, b"INFO", False):
         return True
     if role == 1:
         return (
@@ -256,9 +257,20 @@ cdef bint _may_begin(char* p, size_t n, int role) noexcept nogil:
         or _could_be(p, n, b"HPUB", True)
         or _could_be(p, n, b"SUB", True)
         or _could_be(p, n, b"UNSUB", True)
-        or _could_be(p, n, b"CONNECT", True)
+        or _could_be(p, n, b"CONNECT", False)
         or _could_be(p, n, b"-ERR", True)
     )
+
+
+cdef size_t _argument_length(char* p, size_t n) noexcept nogil:
+    """How long the arguments of an unfinished line are so far."""
+    cdef size_t i = 0
+    while i < n and p[i] != c' ' and p[i] != c'\t':
+        i += 1
+    while i < n and (p[i] == c' ' or p[i] == c'\t'):
+        i += 1
+    # The last byte may be the CR of the line's end.
+    return n - i - 1 if i < n and p[n - 1] == c'\r' else n - i
 
 
 cdef class Parser:
@@ -400,7 +412,9 @@ cdef class Parser:
             if newline == NULL:
                 if not _may_begin(data + self.pos, left, self.role):
                     self.fault = F_UNKNOWN
-                elif left > self.control_line_max + 16:
+                elif _argument_length(data + self.pos, left) > self.control_line_max:
+                    self.fault = F_LINE
+                elif left > self.control_line_max + BLANKS_MAX:
                     self.fault = F_LINE
                 return 0
             outcome = self._line(batch, data + self.pos, newline, &after)
@@ -414,7 +428,7 @@ cdef class Parser:
                 return 0
         return 0
 
-    cdef int _line(self, Batch batch, char* p, char* newline, char** after) except -1:
+    cdef int _line(self, Batch batch, char* p, char* newline, char** after) except -99:
         """One operation whose control line is [p, newline). 1 done, 2 done and stop, 0 unfinished, <0 fault."""
         cdef char* at[TOKENS_MAX]
         cdef Py_ssize_t size[TOKENS_MAX]
@@ -425,7 +439,7 @@ cdef class Parser:
         cdef int kind
         cdef int64_t headers = 0, total = 0
         cdef size_t line
-        if end > p and end[-1] == c'\r':
+        if end > p and (end - 1)[0] == c'\r':
             end -= 1
         line = end - p
         after[0] = newline + 1
@@ -448,11 +462,12 @@ cdef class Parser:
             elif line >= 4 and _is(p, b"PONG", 4):
                 kind = K_PONG
                 args = p + 4
-            elif line >= 8 and _is(p, b"CONNECT", 7) and (p[7] == c' ' or p[7] == c'\t'):
+            elif line >= 7 and _is(p, b"CONNECT", 7):
                 kind = K_CONNECT
-                args = p + 8
-            elif line >= 5 and _is(p, b"INFO", 4) and (p[4] == c' ' or p[4] == c'\t'):
-                return 1
+                args = p + 7
+            elif line >= 4 and _is(p, b"INFO", 4):
+                kind = K_INFO
+                args = p + 4
             elif line >= 3 and _is(p, b"+OK", 3):
                 return 1
             elif line >= 5 and _is(p, b"-ERR", 4) and (p[4] == c' ' or p[4] == c'\t'):
@@ -484,6 +499,9 @@ cdef class Parser:
                 args = p + 5
             else:
                 return -F_UNKNOWN
+        # Blanks before the first argument do not count.
+        while args < end and (args[0] == c' ' or args[0] == c'\t'):
+            args += 1
         if <size_t>(end - args) > self.control_line_max:
             return -F_LINE
         batch.kinds[n] = kind
@@ -499,8 +517,6 @@ cdef class Parser:
             batch.n += 1
             return 1
         if kind == K_CONNECT or kind == K_INFO or kind == K_ERR:
-            while args < end and (args[0] == c' ' or args[0] == c'\t'):
-                args += 1
             batch.body_at[n] = args - batch.base
             batch.total_len[n] = end - args
             batch.n += 1
@@ -524,7 +540,7 @@ cdef class Parser:
             batch.body_at[n] = at[0] - batch.base
             batch.total_len[n] = size[0]
             if count == 2:
-                total = _long_number(at[1], size[1])
+                total = _number(at[1], size[1])
                 batch.numbers[n] = total if total > 0 else 0
             batch.n += 1
             return 1

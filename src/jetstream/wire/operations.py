@@ -6,7 +6,10 @@ The kernel speaks numbers (`Kind`), the control path speaks `Connect` and `Info`
 from enum import IntEnum
 from typing import Any
 
+import msgspec
 from msgspec import Struct
+
+from jetstream.errors import ProtocolError
 
 
 class Role(IntEnum):
@@ -71,6 +74,46 @@ class Connect(Struct, omit_defaults=True):
     no_responders: bool = False
     account: str | None = None
     new_account: bool | None = None
+
+
+# Before a client has said CONNECT it is taken to have said this.
+UNSAID = Connect(verbose=True, pedantic=True)
+
+_FIELDS: dict[str, tuple[str, type]] = {
+    # on the wire: (field, type)
+    "pass" if name == "password" else name: (
+        name,
+        int if name == "protocol" else bool if isinstance(default, bool) else str,
+    )
+    for name, default in zip(Connect.__struct_fields__, Connect.__struct_defaults__, strict=True)
+}
+_FIELDS["new_account"] = ("new_account", bool)
+
+
+def read_connect(text: bytes, before: Connect = UNSAID) -> Connect:
+    """What CONNECT says on top of what was said before; ProtocolError if it cannot be understood.
+
+    As the reference reads it: names in any case, null leaves a field alone, unknown names are
+    ignored, a value of the wrong type spoils all of it.
+    """
+    try:
+        said = msgspec.json.decode(text.decode("utf-8", "replace"))
+    except msgspec.DecodeError:
+        raise ProtocolError("CONNECT is not JSON") from None
+    if said is None:
+        said = {}
+    if not isinstance(said, dict):
+        raise ProtocolError("CONNECT is not an object")
+    changes: dict[str, Any] = {}
+    for key, value in said.items():
+        known = _FIELDS.get(key) or _FIELDS.get(key.lower())
+        if known is None or value is None:
+            continue
+        name, wanted = known
+        if type(value) is not wanted:
+            raise ProtocolError(f"CONNECT: {key} has the wrong type")
+        changes[name] = value
+    return msgspec.structs.replace(before, **changes)
 
 
 class Info(Struct, omit_defaults=True):
