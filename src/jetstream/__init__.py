@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 
 _ROOMS: dict[str, tuple[str, ...]] = {
     "client.connect": ("connect",),
-    "client.embedded": ("embedded",),
+    "embedding": ("embedded",),
     "client.connection": ("Connection",),
     "client.subscription": ("Subscription",),
     "client.message": ("Message", "JetStreamMessage", "Metadata", "to_jetstream"),
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from jetstream.client.consumer import ConsumeContext as ConsumeContext
     from jetstream.client.consumer import Consumer as Consumer
     from jetstream.client.consumer import Messages as Messages
-    from jetstream.client.embedded import embedded as embedded
+    from jetstream.embedding import embedded as embedded
     from jetstream.client.events import Event as Event
     from jetstream.client.events import EventKind as EventKind
     from jetstream.client.events import Statistics as Statistics

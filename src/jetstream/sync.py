@@ -19,6 +19,7 @@ from jetstream.client.blocking import (
     MessageBatch,
     PubAckFuture,
     connect,
+    embedded,
 )
 
 __all__ = [
@@ -31,4 +32,5 @@ __all__ = [
     "MessageBatch",
     "PubAckFuture",
     "connect",
+    "embedded",
 ]

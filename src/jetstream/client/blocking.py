@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
+from jetstream.client.errors import NotJetStreamMessageError
 from jetstream.client.message import (
     ACK,
     IN_PROGRESS,
     BaseMessage,
     Delivery,
     HeadersLike,
-    NotJetStreamMessageError,
     Payload,
     nak_body,
     term_body,
@@ -315,14 +315,14 @@ def _call_back(
             except StopIteration:
                 return
             except Exception as error:
-                owner._portal.post(lambda error=error: _report(report, error))  # type: ignore[misc]
+                owner._portal.post(lambda error=error: _report(report, error))
                 return
             try:
                 callback(message)
                 if ack and message.reply_bytes:
                     message.ack()
             except Exception as error:
-                owner._portal.post(lambda error=error: _report(report, error))  # type: ignore[misc]
+                owner._portal.post(lambda error=error: _report(report, error))
 
     thread = threading.Thread(target=run, name="jetstream-callback", daemon=True)
     thread.start()
@@ -437,6 +437,21 @@ def connect(servers: str | list[str] = "nats://127.0.0.1:4222", **options: Any) 
         from jetstream.client.connect import connect as connect_async
 
         connection = await connect_async(servers, **options)
+        connection.message_type = Message  # type: ignore[assignment]
+        connection.delivery_type = JetStreamMessage
+        return connection
+
+    return Connection(through.run(open_it()), through)
+
+
+def embedded(store_dir: Any = None, **settings: Any) -> Connection:
+    """A private server in this process, and a blocking client on it."""
+    from jetstream.embedding import embedded as embedded_async
+
+    through = portal()
+
+    async def open_it() -> Any:
+        connection = await embedded_async(store_dir, **settings)
         connection.message_type = Message  # type: ignore[assignment]
         connection.delivery_type = JetStreamMessage
         return connection

@@ -68,6 +68,10 @@ class Link(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self.feed(self._view[:nbytes])
 
+    def data_received(self, data: bytes) -> None:
+        """For transports that hand over bytes: the in-process pipe."""
+        self.feed(data)
+
     def eof_received(self) -> bool:
         return False
 

@@ -528,7 +528,7 @@ class Bulk:
         subject = self._subject
         if subject is not None and not isinstance(chunk[0], tuple):
             return [(subject, None, data) for data in chunk]
-        made = []
+        made: list[tuple[str, bytes | None, Any]] = []
         for item in chunk:
             if len(item) == 2:
                 made.append((item[0], None, item[1]))

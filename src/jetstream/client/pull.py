@@ -9,8 +9,8 @@ limits and deletions, 100 a heartbeat. Its `Nats-Pending-*` headers tell what of
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, overload
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from jetstream.client._inbound import frames
 from jetstream.client.config import Seconds, to_ns
@@ -77,16 +77,6 @@ class MessageBatch(list[JetStreamMessage]):
         from jetstream.client.arrow import messages_to_arrow
 
         return messages_to_arrow(self)
-
-    @overload
-    def __getitem__(self, index: Any) -> JetStreamMessage: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[JetStreamMessage]: ...
-    def __getitem__(self, index: Any) -> Any:
-        return list.__getitem__(self, index)
-
-    def __iter__(self) -> Iterator[JetStreamMessage]:
-        return list.__iter__(self)
 
 
 class Fetch:

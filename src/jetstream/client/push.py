@@ -92,11 +92,11 @@ class PushSubscription:
 
     async def __anext__(self) -> JetStreamMessage:
         if self._unacked is not None:
-            message, self._unacked = self._unacked, None
-            message._answer(ACK)
+            last, self._unacked = self._unacked, None
+            last._answer(ACK)
         assert self._subscription is not None
         while True:
-            message = await self._subscription.__anext__()
+            message: JetStreamMessage = await self._subscription.__anext__()
             if message.status:
                 self._on_status(message)
                 continue

@@ -79,6 +79,8 @@ def _listen(host: str, port: int) -> socket.socket:
 
 async def _open_clients(server: "Server") -> None:
     options = server.options
+    if options.dont_listen:
+        return
     host = options.host or "0.0.0.0"
     if host == "localhost":
         host = "127.0.0.1"

@@ -236,6 +236,7 @@ class Options(Struct):
     default_js_domain: dict[str, str] = {}
     memory_only: bool = False
     ephemeral: bool = False
+    dont_listen: bool = False  # embedded: clients come in-process only
 
     def __repr__(self) -> str:
         # Options hold passwords and end up in tracebacks.
