@@ -83,7 +83,7 @@ class Cursor:
         if len(seqs) < limit:
             # Nothing else matches up to the end of the stream.
             self.passed(seqs)
-            self.scan = self.view.last_seq + 1
+            self.scan = max(self.scan, self.view.last_seq + 1)
         else:
             self.passed(seqs)
         return seqs
