@@ -8,7 +8,6 @@ from typing import Any
 
 from jetstream.broker._broker import Account, Client
 from jetstream.consumer.values import PullRequest
-from jetstream.engine._direct import answer_direct
 from jetstream.wire.headers import get_header
 
 NEXT = b"$JS.API.CONSUMER.MSG.NEXT."
@@ -70,23 +69,6 @@ def _pull(engine: Any, js: Any, name: bytes, reply: bytes, headers: bytes, paylo
     return bool(engine.deliveries.pull(js, stream, consumer, request))
 
 
-def _plain_direct(
-    engine: Any, account: Account, asset: Any, key: bytes, reply: bytes, payload: bytes
-) -> bool:
-    """The two common questions, by sequence and by last of a subject, without a Python message."""
-    if key and not payload:
-        seq = asset.store.last_for(key)
-    elif not key and payload.startswith(b'{"seq":') and payload.endswith(b"}"):
-        digits = payload[7:-1].strip()
-        if not digits.isdigit():
-            return False
-        seq = int(digits)
-    else:
-        return False
-    name = asset.config.name.encode()
-    return seq > 0 and answer_direct(engine.broker, account, asset.store, seq, reply, name)
-
-
 def _direct(
     engine: Any,
     account: Account,
@@ -102,8 +84,6 @@ def _direct(
     asset = js.direct(name.decode("utf-8", "replace")) if js is not None else None
     if asset is None:
         return False
-    if not headers and _plain_direct(engine, account, asset, key, reply, payload):
-        return True
     for block, body in answer(asset, key, headers, payload):
         engine.broker.publish(account, reply, body, b"", block)
     return True

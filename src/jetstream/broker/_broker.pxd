@@ -52,6 +52,7 @@ cdef class Account:
     cdef dict routes
     cdef public object mapping       # subject → subject, or None
     cdef public object on_acks       # JetStream: (client, batch, start, stop) of `$JS.ACK.` messages
+    cdef public object on_direct_gets  # JetStream: the same for `$JS.API.DIRECT.GET.` requests
     cdef public object on_interest   # told about subjects whose interest came or went
     cdef public bint watched         # somebody subscribes to `$JS.…` or to everything
     cdef public object spec
@@ -103,6 +104,8 @@ cdef class Broker:
     cdef int _nobody_there(self, Client client, Message* m) except -1
     cdef int _end_finished(self) except -1
     cdef int _mark(self, Client client) except -1
+    cdef int _special(self, Account account, int kind, Client client, Batch batch, Py_ssize_t start,
+                      Py_ssize_t stop) except -1
     cdef int _handle(self, Subscription sub, Client origin, Message* m) except -1
     cdef bint _permitted(self, Client client, Message* m)
     cdef int _publish_mapped(self, Client client, Account account, Message* m) except -1

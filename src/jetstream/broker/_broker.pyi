@@ -62,6 +62,7 @@ class Account:
     tree: SubjectTree
     mapping: Callable[[bytes], bytes | None] | None
     on_acks: Callable[[Client, Batch, int, int], None] | None
+    on_direct_gets: Callable[[Client, Batch, int, int], None] | None
     on_interest: Callable[[Subscription, bool], None] | None
     watched: bool
     spec: Any

@@ -5,6 +5,7 @@
                  │
                  ├─► runs of messages that one stream captures   → sink.capture(client, batch, i, j)
                  ├─► runs of acknowledgements                    → account.on_acks(client, batch, i, j)
+                 ├─► runs of direct gets                         → account.on_direct_gets(…)
                  └─► everything that is not a publish            → client.on_operation(kind, batch, i)
 
 The kernel moves bytes; what a stream, an API or a permission decides is asked in Python, once per
@@ -29,6 +30,12 @@ cdef enum:
     ROUTES_MAX = 16384
     SCAN_MAX = 256
 
+cdef enum:
+    # Messages that JetStream takes in runs, past the ordinary routes.
+    ORDINARY = 0
+    ACKS = 1
+    DIRECT_GETS = 2
+
 cdef uint64_t DEFAULT_PENDING = 64 * 1024 * 1024
 
 
@@ -36,17 +43,20 @@ cdef inline bint _starts(const char* p, size_t n, const char* word, size_t lengt
     return n >= length and memcmp(p, word, length) == 0
 
 
+cdef inline bint _is_gateway(const char* p, size_t n) noexcept nogil:
+    return (n > 5 and _starts(p, n, b"_GR_.", 5)) or (n > 4 and _starts(p, n, b"$GR.", 4))
+
+
 cdef inline bint _is_server_subject(const char* p, size_t n) noexcept nogil:
     """Subjects that only servers publish to, among themselves."""
-    return _starts(p, n, b"$NRG.", 5) or _starts(p, n, b"_GR_.", 5) or _starts(p, n, b"$GR.", 4)
+    return _starts(p, n, b"$NRG.", 5) or _is_gateway(p, n)
 
 
 cdef inline bint _is_server_reply(const char* p, size_t n) noexcept nogil:
     return (
         _starts(p, n, b"_R_.", 4)
         or (n > 8 and _starts(p, n, b"$JS.ACK.", 8))
-        or _starts(p, n, b"_GR_.", 5)
-        or _starts(p, n, b"$GR.", 4)
+        or _is_gateway(p, n)
     )
 
 
@@ -54,6 +64,16 @@ cdef inline bint _is_reserved(Message* m) noexcept nogil:
     return _is_server_subject(m.subject, m.subject_len) or (
         m.reply_len != 0 and _is_server_reply(m.reply, m.reply_len)
     )
+
+
+cdef inline int _special_kind(Message* m) noexcept nogil:
+    if m.subject_len < 9 or memcmp(m.subject, b"$JS.A", 5) != 0:
+        return ORDINARY
+    if memcmp(m.subject, b"$JS.ACK.", 8) == 0:
+        return ACKS
+    if m.subject_len > 19 and m.reply_len and memcmp(m.subject, b"$JS.API.DIRECT.GET.", 19) == 0:
+        return DIRECT_GETS
+    return ORDINARY
 
 
 cdef class Subscription:
@@ -403,6 +423,7 @@ cdef class Broker:
         cdef char* base = batch.base
         cdef bint remember
         cdef unsigned long long generation = 0
+        cdef int special = ORDINARY, wanted
         while i < batch.n:
             kind = batch.kinds[i]
             if kind > K_HPUB or not client.ready:
@@ -411,7 +432,7 @@ cdef class Broker:
                     run = -1
                     sink = None
                 if acks >= 0:
-                    account.on_acks(client, batch, acks, i)
+                    self._special(account, special, client, batch, acks, i)
                     acks = -1
                 if client.on_operation(kind, batch, i):
                     return i + 1
@@ -441,26 +462,31 @@ cdef class Broker:
                         run = -1
                         sink = None
                     if acks >= 0:
-                        account.on_acks(client, batch, acks, i)
+                        self._special(account, special, client, batch, acks, i)
                         acks = -1
                     i += 1
                     continue
             if client.verbose:
                 client.put(b"+OK\r\n")
                 self._mark(client)
-            if m.subject_len > 8 and memcmp(m.subject, b"$JS.ACK.", 8) == 0 and account.on_acks is not None:
+            wanted = _special_kind(&m) if account.on_acks is not None else ORDINARY
+            if wanted != ORDINARY:
                 if run >= 0:
                     sink.capture(client, batch, run, i)
                     run = -1
                     sink = None
+                if acks >= 0 and special != wanted:
+                    self._special(account, special, client, batch, acks, i)
+                    acks = -1
                 if acks < 0:
                     acks = i
+                    special = wanted
                 if account.watched:
                     self.deliver(account.route(m.subject, m.subject_len, False), client, &m)
                 i += 1
                 continue
             if acks >= 0:
-                account.on_acks(client, batch, acks, i)
+                self._special(account, special, client, batch, acks, i)
                 acks = -1
             if account.mapping is not None:
                 if run >= 0:
@@ -505,8 +531,21 @@ cdef class Broker:
         if run >= 0:
             sink.capture(client, batch, run, batch.n)
         if acks >= 0:
-            account.on_acks(client, batch, acks, batch.n)
+            self._special(account, special, client, batch, acks, batch.n)
         return batch.n
+
+    cdef int _special(self, Account account, int kind, Client client, Batch batch, Py_ssize_t start,
+                      Py_ssize_t stop) except -1:
+        try:
+            if kind == ACKS:
+                account.on_acks(client, batch, start, stop)
+            else:
+                account.on_direct_gets(client, batch, start, stop)
+        except Exception as problem:
+            if self.on_error is None:
+                raise
+            self.on_error(problem)
+        return 0
 
     cdef int _handle(self, Subscription sub, Client origin, Message* m) except -1:
         try:

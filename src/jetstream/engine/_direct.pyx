@@ -8,15 +8,19 @@
     Nats-Time-Stamp: 2026-11-15T18:28:08.016417165Z
 """
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy
+from libc.string cimport memchr, memcmp, memcpy
 
 from jetstream.broker._broker cimport Account, Broker, Message, Route
 from jetstream.store._log cimport LogBase
 from jetstream.store._record cimport Record
 from jetstream.wire._outbox cimport put_number
+from jetstream.wire._parser cimport Batch
+
+cdef enum:
+    PREFIX = 19  # "$JS.API.DIRECT.GET."
 
 
 cdef inline size_t _two(char* at, int value) noexcept nogil:
@@ -93,7 +97,68 @@ cdef inline char* _line(char* p, const char* name, size_t name_len, const char* 
     return p + name_len + n + 2
 
 
-def answer_direct(Broker broker, Account account, LogBase log, uint64_t seq, bytes reply, bytes stream):
+cdef int64_t _asked_seq(const char* p, uint32_t n) noexcept nogil:
+    """N of `{"seq":N}`; -1 for any other request."""
+    cdef int64_t value = 0
+    cdef uint32_t at = 7
+    if n < 9 or n > 26 or memcmp(p, b'{"seq":', 7) != 0 or p[n - 1] != c'}':
+        return -1
+    if p[at] == c' ':
+        at += 1
+    if at == n - 1:
+        return -1
+    while at < n - 1:
+        if p[at] < c'0' or p[at] > c'9':
+            return -1
+        value = value * 10 + (p[at] - c'0')
+        at += 1
+    return value
+
+
+def answer_run(Broker broker, Account account, dict answering, Batch batch, Py_ssize_t start, Py_ssize_t stop):
+    """Answer a run of `$JS.API.DIRECT.GET.…` requests; returns the indexes that need a closer look.
+
+    `answering` has (log, stream name) by the name in the subject. Plain questions are by sequence
+    (`{"seq":N}`) and by last of a subject (the rest of the request's subject, no payload).
+    """
+    cdef Py_ssize_t i
+    cdef const char* name
+    cdef const char* dot
+    cdef const char* end
+    cdef const char* last_name = NULL
+    cdef size_t name_len, last_len = 0
+    cdef LogBase log = None
+    cdef bytes stream = None
+    cdef int64_t seq
+    cdef list odd = []
+    for i in range(start, stop):
+        name = batch.base + batch.subject_at[i] + PREFIX
+        end = batch.base + batch.subject_at[i] + batch.subject_len[i]
+        dot = <const char*>memchr(name, c'.', end - name)
+        name_len = (dot if dot != NULL else end) - name
+        if last_name == NULL or name_len != last_len or memcmp(name, last_name, name_len) != 0:
+            found = answering.get(PyBytes_FromStringAndSize(name, name_len))
+            log, stream = found if found is not None else (None, None)
+            last_name = name
+            last_len = name_len
+        if log is None or batch.header_len[i]:
+            odd.append(i)
+            continue
+        if dot == NULL:
+            seq = _asked_seq(batch.base + batch.body_at[i], batch.total_len[i])
+        elif batch.total_len[i] == 0:
+            seq = log.last_for(PyBytes_FromStringAndSize(dot + 1, end - dot - 1))
+        else:
+            seq = -1
+        if seq <= 0 or not answer_direct(
+            broker, account, log, seq,
+            PyBytes_FromStringAndSize(batch.base + batch.reply_at[i], batch.reply_len[i]), stream,
+        ):
+            odd.append(i)
+    return odd
+
+
+cpdef bint answer_direct(Broker broker, Account account, LogBase log, uint64_t seq, bytes reply, bytes stream) except *:
     """Send the message of this sequence to `reply`; False if it is not there."""
     cdef Record r
     cdef Message m

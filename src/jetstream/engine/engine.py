@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from jetstream.broker._broker import Account, Client, Subscription
 from jetstream.clock import MILLISECOND, SECOND, Random
 from jetstream.engine._acks import parse_acks
+from jetstream.engine._direct import answer_run
 from jetstream.engine.account import JetStreamAccount
 from jetstream.engine.deliveries import Deliveries
 from jetstream.engine.desk import StreamDesk
@@ -84,6 +85,7 @@ class Engine:
         account.jetstream = js
         self.accounts[account.name] = js
         account.on_acks = self._acks_of(account)
+        account.on_direct_gets = self._direct_gets_of(account)
         account.on_interest = self.deliveries.interest_of(account)
         js.recover()
 
@@ -281,6 +283,28 @@ class Engine:
                     self.broker.no_responders(client, batch.subject(i), batch.reply(i))
 
         return handler
+
+    def _direct_gets_of(self, account: Account) -> Callable[[Client, Batch, int, int], None]:
+        """Direct gets come in runs; what the kernel cannot answer goes the ordinary way."""
+
+        def handler(client: Client, batch: Batch, start: int, stop: int) -> None:
+            js = account.jetstream
+            answering: dict[bytes, tuple[object, bytes]] = {}
+            for name in {self._stream_of(batch.subject(i)) for i in {start, stop - 1}}:
+                asset = js.direct(name.decode("utf-8", "replace"))
+                if asset is not None:
+                    answering[name] = (asset.store, asset.config.name.encode())
+            for i in answer_run(self.broker, account, answering, batch, start, stop):
+                subject, reply = batch.subject(i), batch.reply(i)
+                headers, payload = batch.headers(i), batch.payload(i)
+                if self.api(self, account, js, client, subject, reply, headers, payload) is False:
+                    self.broker.no_responders(client, subject, reply)
+
+        return handler
+
+    @staticmethod
+    def _stream_of(subject: bytes) -> bytes:
+        return subject.split(b".", 5)[4]
 
     def ack(self, account: Account, subject: bytes, payload: bytes, reply: bytes) -> bool:
         """One ack on a subject that the kernel does not know (the 2019 form)."""
