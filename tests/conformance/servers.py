@@ -50,7 +50,11 @@ class ServerProcess:
         command = [*self.command(), "-a", "127.0.0.1", "-p", str(self.port), *self.arguments]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                command, stdout=log, stderr=log, cwd=self.home.name, env=os.environ | {"TMPDIR": self.home.name}
+                command,
+                stdout=log,
+                stderr=log,
+                cwd=self.home.name,
+                env=os.environ | {"TMPDIR": self.home.name},
             )
         deadline = time.monotonic() + START_S
         while True:
