@@ -348,6 +348,23 @@ cdef class LogBase(View):
             gone += self._forget(seq)
         return gone
 
+    def _forget_to_ranges(self, seqs):
+        """How many existed, and which, as (first, last) pairs in the order they were removed."""
+        cdef uint64_t gone = 0, seq, low = 0, high = 0
+        cdef list ranges = []
+        for seq in seqs:
+            if self._forget(seq):
+                gone += 1
+                if high and seq == high + 1:
+                    high = seq
+                else:
+                    if high:
+                        ranges.append((low, high))
+                    low = high = seq
+        if high:
+            ranges.append((low, high))
+        return gone, ranges
+
     def _forget_ranges(self, ranges):
         cdef uint64_t gone = 0, low, high, seq
         for low, high in ranges:
@@ -413,7 +430,7 @@ cdef class LogBase(View):
             at = segment.mem + (offset - segment.mem_from)
             want = segment.end - offset
         else:
-            want = min(want, segment.end - offset)
+            want = min(want, segment.mem_from - offset)
             at = self._bytes_at(segment, offset, want)
         if at == NULL or decode(at, want, segment.seed, segment.first_seq, not in_buffer, out) != 1 \
                 or out.seq != seq or out.kind != MESSAGE or out.flags & ERASED:

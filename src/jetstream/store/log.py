@@ -72,6 +72,7 @@ class FileStore(LogBase):
         self.config = config
         self.config_version = config_version
         self.synced_seq = 0
+        self.segment_bytes_min = SEGMENT_BYTES_MIN
         self.segment_bytes_max = SEGMENT_BYTES_MAX
         self.closed = False
         self._unwritten: list[Segment] = []
@@ -150,11 +151,10 @@ class FileStore(LogBase):
 
     def remove_many(self, seqs: "array[int]") -> int:
         self._accepting()
-        existing = [seq for seq in seqs if self.exists(seq)]
-        self._forget_many(existing)
-        if existing:
-            self._bury(as_ranges(existing))
-        return len(existing)
+        gone, ranges = self._forget_to_ranges(seqs)
+        if gone:
+            self._bury(ranges)
+        return gone
 
     def _bury(self, ranges: list[tuple[int, int]], *, erase: bool = False) -> None:
         """Tombstones, written twice: one damaged record must not bring a message back."""
@@ -208,7 +208,7 @@ class FileStore(LogBase):
             self._write_floor()
             self._discard(gone)
         active = self.active
-        if active is not None and self.msgs == 0 and active.end > SEGMENT_BYTES_MIN:
+        if active is not None and self.msgs == 0 and active.end > self.segment_bytes_min:
             active.limit = active.start  # the next record begins a new one, so this can go too
 
     def _discard(self, segment: Segment) -> None:
@@ -260,11 +260,11 @@ class FileStore(LogBase):
 
     def _segment_size(self) -> int:
         total = sum(segment.end for segment in self.segments[-64:])
-        return min(max(total // 4, SEGMENT_BYTES_MIN), self.segment_bytes_max)
+        return min(max(total // 4, self.segment_bytes_min), self.segment_bytes_max)
 
     def _resume_active(self, segment: Segment) -> None:
         """Go on filling the newest segment after a restart."""
-        segment.limit = segment.start + max(self._segment_size(), SEGMENT_BYTES_MIN)
+        segment.limit = segment.start + self._segment_size()
         self.active = segment
 
     def _file_of(self, segment: Segment) -> File:
@@ -423,13 +423,3 @@ class FileStore(LogBase):
             self.disk.remove_tree(self.directory)
             self.disk.sync_directory(os.path.dirname(self.directory))  # noqa: PTH120
 
-
-def as_ranges(seqs: list[int]) -> list[tuple[int, int]]:
-    """Ascending sequences as (first, last) pairs."""
-    ranges: list[tuple[int, int]] = []
-    for seq in seqs:
-        if ranges and seq == ranges[-1][1] + 1:
-            ranges[-1] = (ranges[-1][0], seq)
-        else:
-            ranges.append((seq, seq))
-    return ranges
