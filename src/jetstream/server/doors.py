@@ -103,7 +103,7 @@ async def _open_clients(server: "Server") -> None:
         server.log.info("TLS required for client connections")
         if options.tls.handshake_first and not options.tls.handshake_first_fallback_ns:
             server.log.warning(
-                "Clients that are not using \"TLS Handshake First\" option will fail to connect"
+                'Clients that are not using "TLS Handshake First" option will fail to connect'
             )
 
 
@@ -157,7 +157,7 @@ class TlsListener:
             return
         try:
             await self._start(connection, sock, tls)
-        except (OSError, ssl.SSLError, asyncio.TimeoutError) as error:
+        except (TimeoutError, OSError, ssl.SSLError) as error:
             sock.close()
             if not connection.closed:
                 server.log.error("%s - TLS handshake error: %s", connection, _tls_words(error))
@@ -171,9 +171,13 @@ class TlsListener:
             wait_s = (tls.handshake_first_fallback_ns or tls.timeout_ns) / SECOND
             first = await _peek(server.loop, sock, wait_s)
             if first is None and not tls.handshake_first_fallback_ns:
-                raise asyncio.TimeoutError
+                raise TimeoutError
             connection.tls_first = first is not None and first == b"\x16"
-            if first is not None and not connection.tls_first and not tls.handshake_first_fallback_ns:
+            if (
+                first is not None
+                and not connection.tls_first
+                and not tls.handshake_first_fallback_ns
+            ):
                 raise ssl.SSLError("first record does not look like a TLS handshake")
         if not connection.tls_first:
             await server.loop.sock_sendall(sock, server.info_line(connection))
@@ -202,11 +206,19 @@ class TlsListener:
         )
 
 
-async def _peek(loop: asyncio.AbstractEventLoop, sock: socket.socket, wait_s: float) -> bytes | None:
+async def _peek(
+    loop: asyncio.AbstractEventLoop, sock: socket.socket, wait_s: float
+) -> bytes | None:
     """The first byte without taking it; b"" at the end of the stream, None when none came."""
     ready: asyncio.Future[None] = loop.create_future()
     number = sock.fileno()
-    loop.add_reader(number, lambda: ready.done() or ready.set_result(None))
+
+
+    def on_ready() -> None:
+        if not ready.done():
+            ready.set_result(None)
+
+    loop.add_reader(number, on_ready)
     try:
         await asyncio.wait_for(ready, wait_s)
     except TimeoutError:

@@ -27,6 +27,10 @@ async def reload(server: "Server", options: Options) -> list[str]:
     server.authenticator.close()
     server.authenticator = authenticator
     server.accounts.update(options)
+    for service in server.services:
+        hook = getattr(service, "on_accounts_changed", None)
+        if hook is not None:
+            hook()
     _reload_tls(server, options)
     server.config_loaded_ns = server.clock.now()
     for connection in list(server.connections.values()):

@@ -6,9 +6,9 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jetstream.errors import JetStreamError
 from jetstream.server import log as log_file
@@ -38,7 +38,7 @@ class Process:
         self.server: Server | None = None
         self._done = asyncio.Event()
         self._ports_file: Path | None = None
-        self._working: set[asyncio.Task[None]] = set()
+        self._working: set[asyncio.Task[Any]] = set()
 
     async def run(self) -> int:
         """Exit code 0 after an orderly end, 1 if the start failed."""
@@ -50,6 +50,7 @@ class Process:
         except (JetStreamError, ValueError) as error:
             sys.stderr.write(f"nats-server: {error}\n")
             return 1
+        self.server.reload_again = self.reload
         self._say_hello(self.server)
         for number in SIGNALS:
             loop.add_signal_handler(number, self._on_signal, number)
@@ -111,7 +112,7 @@ class Process:
             case signal.SIGUSR2:
                 self._start(self._lame_duck())
 
-    def _start(self, work: "asyncio._CoroutineLike[None]") -> None:
+    def _start(self, work: Coroutine[Any, Any, object]) -> None:
         task = asyncio.ensure_future(work)
         self._working.add(task)
         task.add_done_callback(self._working.discard)
@@ -121,15 +122,15 @@ class Process:
         await self.server.lame_duck()
         self._done.set()
 
-    async def reload(self) -> None:
-        """Read the file again; a mistake in it changes nothing."""
+    async def reload(self) -> str:
+        """Read the file again; a mistake in it changes nothing. Returns what went wrong."""
         assert self.server is not None
         from jetstream.server.reload import ReloadError
 
         if not self.options.config_file:
             text = "can only reload config when a file is provided using -c or --config"
             self.log.error("Failed to reload server configuration: %s", text)
-            return
+            return text
         try:
             options = self.read_again()
             from jetstream.server.options_file import check_start
@@ -137,13 +138,15 @@ class Process:
             check_start(options)
             lines = await self.server.reload(options)
         except (ConfigError, ReloadError) as error:
-            self.log.error("Failed to reload server configuration: %s", str(error).rstrip("\n"))
-            return
+            text = str(error).rstrip("\n")
+            self.log.error("Failed to reload server configuration: %s", text)
+            return text
         self.options = options
         for line in lines:
             self.log.info("%s", line)
         log_file.set_up(options)
         self.log.info("Reloaded server configuration (%s)", options.config_digest)
+        return ""
 
     # --- files that others look for ---
 

@@ -14,7 +14,7 @@ import hashlib
 import zlib
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -81,9 +81,7 @@ def upgrade(head: bytes, options: WebsocketOptions, *, tls: bool) -> Upgrade:
         raise Refused(HTTPStatus.BAD_REQUEST, "'Host' missing in request")
     for name, wanted in (("upgrade", "websocket"), ("connection", "upgrade")):
         if not _contains(headers, name, wanted):
-            raise Refused(
-                HTTPStatus.BAD_REQUEST, f"invalid value for header '{name.capitalize()}'"
-            )
+            raise Refused(HTTPStatus.BAD_REQUEST, f"invalid value for header '{name.capitalize()}'")
     key = _first(headers, "sec-websocket-key")
     if not key:
         raise Refused(HTTPStatus.BAD_REQUEST, "key missing")
@@ -138,15 +136,11 @@ def _first(headers: dict[str, list[str]], name: str) -> str:
 
 def _contains(headers: dict[str, list[str]], name: str, wanted: str) -> bool:
     return any(
-        part.strip().lower() == wanted
-        for line in headers.get(name, ())
-        for part in line.split(",")
+        part.strip().lower() == wanted for line in headers.get(name, ()) for part in line.split(",")
     )
 
 
-def _check_origin(
-    headers: dict[str, list[str]], options: WebsocketOptions, *, tls: bool
-) -> None:
+def _check_origin(headers: dict[str, list[str]], options: WebsocketOptions, *, tls: bool) -> None:
     """Browsers say where the page came from; other clients say nothing and are welcome."""
     if not options.same_origin and not options.allowed_origins:
         return
@@ -236,7 +230,7 @@ class FrameReader:
 
     def __init__(self, payload_max: int, *, compress: bool) -> None:
         from websockets.extensions.permessage_deflate import PerMessageDeflate
-        from websockets.frames import Opcode
+        from websockets.frames import Frame, Opcode
         from websockets.protocol import OPEN, SERVER
         from websockets.protocol import Protocol as Frames
 
@@ -245,6 +239,7 @@ class FrameReader:
         if compress:
             self._frames.extensions = [PerMessageDeflate(True, True, 15, 15)]
         self._data_kinds = (Opcode.TEXT, Opcode.BINARY, Opcode.CONT)
+        self._frame = Frame
         self.error: str = ""
         self.closed = False
 
@@ -255,7 +250,7 @@ class FrameReader:
         plain = [
             bytes(event.data)
             for event in frames.events_received()
-            if getattr(event, "opcode", None) in self._data_kinds
+            if isinstance(event, self._frame) and event.opcode in self._data_kinds
         ]
         answer = b"".join(frames.data_to_send())
         problem = frames.parser_exc
@@ -354,10 +349,10 @@ class WebSocketDoor(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # Not an instance under uvloop, whose transports only look like one.
+        self._transport = cast(asyncio.Transport, transport)
         timeout = self.options.handshake_timeout_ns / SECOND
-        self._timer = asyncio.get_running_loop().call_later(timeout, transport.abort)
+        self._timer = asyncio.get_running_loop().call_later(timeout, self._transport.abort)
 
     def data_received(self, data: bytes) -> None:
         if self._reader is not None:
