@@ -105,23 +105,25 @@ async def next_(
 async def fetch_one(session: Session, stream: str, consumer: str) -> Any:
     """One message, or why there is none."""
     from jetstream.client.errors import RequestTimeoutError
-    from jetstream.client.message import to_jetstream
+    from jetstream.client.message import JetStreamMessage
 
     body = msgspec.json.encode({"batch": 1, "expires": int(session.timeout * 1e9)})
-    subject = f"{session.prefix}.CONSUMER.MSG.NEXT.{stream}.{consumer}"
-    try:
-        answer = await session.nc.request(subject, body, timeout=session.timeout + 1)
-    except RequestTimeoutError:
-        raise Failure("no message came in time", "`jetstream consumer explain` says why") from None
-    if answer.status is not None and answer.status >= 400 and not answer.data:
-        text = answer.headers.description if answer.headers else ""
-        if answer.status in (404, 408):
-            raise Failure(
-                "no message is available",
-                f"`jetstream consumer explain {stream} {consumer}` says why",
-            )
-        raise Failure(f"the server answered {answer.status} {text}")
-    return to_jetstream(answer)
+    inbox = session.nc.new_inbox()
+    why = f"`jetstream consumer explain {stream} {consumer}` says why"
+    async with await session.nc.subscribe(inbox, message_type=JetStreamMessage) as answers:
+        await session.nc.publish(
+            f"{session.prefix}.CONSUMER.MSG.NEXT.{stream}.{consumer}", body, reply=inbox
+        )
+        try:
+            answer = await answers.next(session.timeout + 1)
+        except RequestTimeoutError:
+            raise Failure("no message came in time", why) from None
+    if answer.status is None:
+        return answer
+    if answer.status in (404, 408):
+        raise Failure("no message is available", why)
+    text = answer.headers.description if answer.headers else ""
+    raise Failure(f"the server answered {answer.status} {text}")
 
 
 @command(
