@@ -182,18 +182,20 @@ class BatchReader(RangeReader, DataSourceReader):
         mode = planner.choose_mode()
         planned: list[InputPartition] = []
         for state in planner.states().values():
-            archived = 0
+            hi = planner.end_seq(state)
             if self.config.archive:
                 from jetstream.spark.archive import archive_partitions
 
                 pieces, archived = archive_partitions(self.config, state)
                 planned += [ArchivePartition(*piece) for piece in pieces]
-            lo = archived + 1 if archived else planner.start_seq(state)
-            hi = planner.end_seq(state)
-            if archived and lo < state.first_existing:
-                # Between the archive and the live tail must be no hole.
-                planner.on_loss(_hole(state.name, lo, state.first_existing))
-                lo = state.first_existing
+                starting = self.config.starting if isinstance(self.config.starting, int) else 1
+                lo = max(archived + 1, starting)
+                if lo < state.first_existing <= hi + 1:
+                    # Between the archive and the live tail must be no hole.
+                    planner.on_loss(_hole(state.name, lo, state.first_existing))
+                    lo = state.first_existing
+            else:
+                lo = planner.start_seq(state)
             if hi < lo:
                 continue
             mark = planner.cut(state, lo, hi)
