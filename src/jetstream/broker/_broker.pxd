@@ -93,6 +93,13 @@ cdef class Broker:
     cdef public object on_overflow
     cdef uint64_t _chance
     cdef list _ended
+    # Messages of the batch at hand that streams capture: row, and which of `_sinks` it is for.
+    cdef uint32_t _rows[8192]
+    cdef uint32_t _owners[8192]
+    cdef Py_ssize_t _caught
+    cdef Py_ssize_t _last_sink
+    cdef list _sinks
+    cdef dict _sink_numbers
     cdef readonly uint64_t in_msgs
     cdef readonly uint64_t in_bytes
     cdef readonly uint64_t out_msgs
@@ -104,6 +111,9 @@ cdef class Broker:
     cdef int _nobody_there(self, Client client, Message* m) except -1
     cdef int _end_finished(self) except -1
     cdef int _mark(self, Client client) except -1
+    cdef int _catch(self, object sink, Py_ssize_t i) except -1
+    cdef int _hand_over(self, Client client, Batch batch) except -1
+    cdef int _capture(self, object sink, Client client, Batch batch, Py_ssize_t start, Py_ssize_t stop) except -1
     cdef int _special(self, Account account, int kind, Client client, Batch batch, Py_ssize_t start,
                       Py_ssize_t stop) except -1
     cdef int _handle(self, Subscription sub, Client origin, Message* m) except -1

@@ -15,6 +15,7 @@ concerns it comes or goes.
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy
 
 from jetstream.subjects._tree cimport Found, SubjectTree
@@ -218,6 +219,8 @@ cdef class Broker:
         self.dirty = []
         self._ended = []
         self._chance = seed or 1
+        self._sinks = []
+        self._sink_numbers = {}
 
     def take_dirty(self):
         """The connections with something to send, each once."""
@@ -412,8 +415,7 @@ cdef class Broker:
 
     def walk(self, Client client, Batch batch, Py_ssize_t start=0):
         """Handle the operations of one read, from `start` on. Returns the index behind the last one."""
-        cdef Py_ssize_t i = start, run = -1, acks = -1
-        cdef object sink = None
+        cdef Py_ssize_t i = start, acks = -1
         cdef Route route = None
         cdef Account account = client.account
         cdef const char* last = NULL
@@ -427,10 +429,8 @@ cdef class Broker:
         while i < batch.n:
             kind = batch.kinds[i]
             if kind > K_HPUB or not client.ready:
-                if run >= 0:
-                    sink.capture(client, batch, run, i)
-                    run = -1
-                    sink = None
+                if self._caught:
+                    self._hand_over(client, batch)
                 if acks >= 0:
                     self._special(account, special, client, batch, acks, i)
                     acks = -1
@@ -457,10 +457,8 @@ cdef class Broker:
             if client.permissions is not None or _is_reserved(&m):
                 if not self._permitted(client, &m):
                     # What was captured so far must not swallow the refused one.
-                    if run >= 0:
-                        sink.capture(client, batch, run, i)
-                        run = -1
-                        sink = None
+                    if self._caught:
+                        self._hand_over(client, batch)
                     if acks >= 0:
                         self._special(account, special, client, batch, acks, i)
                         acks = -1
@@ -471,10 +469,8 @@ cdef class Broker:
                 self._mark(client)
             wanted = _special_kind(&m) if account.on_acks is not None else ORDINARY
             if wanted != ORDINARY:
-                if run >= 0:
-                    sink.capture(client, batch, run, i)
-                    run = -1
-                    sink = None
+                if self._caught:
+                    self._hand_over(client, batch)
                 if acks >= 0 and special != wanted:
                     self._special(account, special, client, batch, acks, i)
                     acks = -1
@@ -489,10 +485,8 @@ cdef class Broker:
                 self._special(account, special, client, batch, acks, i)
                 acks = -1
             if account.mapping is not None:
-                if run >= 0:
-                    sink.capture(client, batch, run, i)
-                    run = -1
-                    sink = None
+                if self._caught:
+                    self._hand_over(client, batch)
                 self._publish_mapped(client, account, &m)
                 i += 1
                 continue
@@ -502,23 +496,16 @@ cdef class Broker:
                 generation = account.tree.generation
                 last = m.subject
                 last_len = m.subject_len
-            if run >= 0 and route.sink is not sink:
-                sink.capture(client, batch, run, i)
-                run = -1
-                sink = None
-            if route.sink is not None and run < 0:
-                sink = route.sink
-                run = i
+            if route.sink is not None:
+                self._catch(route.sink, i)
             if route.nobody:
                 if m.reply_len and client.no_responders:
                     self._nobody_there(client, &m)
                 i += 1
                 continue
-            if route.handlers is not None and run >= 0:
+            if route.handlers is not None and self._caught:
                 # A handler may look at what was published before it.
-                sink.capture(client, batch, run, i + 1)
-                run = -1
-                sink = None
+                self._hand_over(client, batch)
             if route.plain is not None or route.groups is not None or route.handlers is not None:
                 if self.deliver(route, client, &m) == 0 and route.sink is None:
                     if m.reply_len and client.no_responders:
@@ -528,11 +515,83 @@ cdef class Broker:
                     last = NULL
                     generation = account.tree.generation
             i += 1
-        if run >= 0:
-            sink.capture(client, batch, run, batch.n)
+        if self._caught:
+            self._hand_over(client, batch)
         if acks >= 0:
             self._special(account, special, client, batch, acks, batch.n)
         return batch.n
+
+    cdef int _catch(self, object sink, Py_ssize_t i) except -1:
+        """Message i belongs to this stream; it is handed over with the others of its stream."""
+        cdef Py_ssize_t k
+        if self._caught and self._sinks[self._last_sink] is sink:
+            k = self._last_sink
+        else:
+            number = self._sink_numbers.get(id(sink))
+            if number is None:
+                k = len(self._sinks)
+                self._sinks.append(sink)
+                self._sink_numbers[id(sink)] = k
+            else:
+                k = number
+            self._last_sink = k
+        self._rows[self._caught] = <uint32_t>i
+        self._owners[self._caught] = <uint32_t>k
+        self._caught += 1
+        return 0
+
+    cdef int _hand_over(self, Client client, Batch batch) except -1:
+        """Give each stream its messages of this batch, in one run where possible.
+
+        Messages for several streams are usually mixed; sorted by stream (in the order they came)
+        they make one run each, so that a stream is asked once however they were mixed.
+        """
+        cdef Py_ssize_t n = self._caught, i, k, at, start
+        cdef list sinks = self._sinks
+        cdef Batch sorted_batch
+        cdef Py_ssize_t* places
+        self._caught = 0
+        self._sinks = []
+        self._sink_numbers = {}
+        if len(sinks) == 1 and self._rows[n - 1] - self._rows[0] == <uint32_t>(n - 1):
+            self._capture(sinks[0], client, batch, self._rows[0], self._rows[0] + n)
+            return 0
+        places = <Py_ssize_t*>malloc((len(sinks) + 1) * sizeof(Py_ssize_t))
+        if places == NULL:
+            raise MemoryError
+        try:
+            for k in range(len(sinks) + 1):
+                places[k] = 0
+            for i in range(n):
+                places[self._owners[i] + 1] += 1
+            for k in range(len(sinks)):
+                places[k + 1] += places[k]
+            sorted_batch = Batch(n)
+            sorted_batch.base = batch.base
+            sorted_batch.owner = batch
+            sorted_batch.n = n
+            for i in range(n):
+                at = places[self._owners[i]]
+                places[self._owners[i]] += 1
+                sorted_batch.copy_row(at, batch, self._rows[i])
+            # Each place has moved to the end of its stream's messages.
+            ends = [places[k] for k in range(len(sinks))]
+        finally:
+            free(places)
+        start = 0
+        for k in range(len(sinks)):
+            self._capture(sinks[k], client, sorted_batch, start, ends[k])
+            start = ends[k]
+        return 0
+
+    cdef int _capture(self, object sink, Client client, Batch batch, Py_ssize_t start, Py_ssize_t stop) except -1:
+        try:
+            sink.capture(client, batch, start, stop)
+        except Exception as problem:
+            if self.on_error is None:
+                raise
+            self.on_error(problem)
+        return 0
 
     cdef int _special(self, Account account, int kind, Client client, Batch batch, Py_ssize_t start,
                       Py_ssize_t stop) except -1:

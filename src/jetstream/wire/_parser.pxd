@@ -15,7 +15,18 @@ cdef class Batch:
     cdef uint32_t* total_len
     cdef int64_t* numbers
     cdef object owner
-    cdef bint busy
+
+    cdef inline void copy_row(self, Py_ssize_t at, Batch source, Py_ssize_t i) noexcept:
+        """Take over one operation of another batch on the same bytes."""
+        self.kinds[at] = source.kinds[i]
+        self.subject_at[at] = source.subject_at[i]
+        self.subject_len[at] = source.subject_len[i]
+        self.reply_at[at] = source.reply_at[i]
+        self.reply_len[at] = source.reply_len[i]
+        self.header_len[at] = source.header_len[i]
+        self.body_at[at] = source.body_at[i]
+        self.total_len[at] = source.total_len[i]
+        self.numbers[at] = source.numbers[i]
 
 cdef class Parser:
     cdef readonly int role
