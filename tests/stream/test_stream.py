@@ -78,7 +78,8 @@ def test_a_message_without_an_id_clears_the_last_id() -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_the_id_window_agrees_with_a_dictionary(seed: int) -> None:
     chance = random.Random(seed)
-    window, model, now, seq = Window(SECOND), {}, NOW, 0
+    window, now, seq = Window(SECOND), NOW, 0
+    model: dict[bytes, tuple[int, int]] = {}
     for _ in range(3000):
         now += chance.randrange(3) * 1_000_000
         id_ = b"%d" % chance.randrange(1500)

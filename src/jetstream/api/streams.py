@@ -41,7 +41,7 @@ def is_strict(js: Any) -> bool:
     return options is None or bool(options.strict)
 
 
-def stream_info(js: Any, asset: Any, now: int, *, listed: bool = False) -> StreamInfo:
+def stream_info(js: Any, asset: Any, *, listed: bool = False) -> StreamInfo:
     """The body that create, update, info and list share."""
     state = asset.stream.state()
     state.consumer_count = asset.visible_consumers
@@ -54,14 +54,14 @@ def stream_info(js: Any, asset: Any, now: int, *, listed: bool = False) -> Strea
         domain=js.domain,
         mirror=mirror,
         sources=sources,
-        ts=rfc3339(now),
+        ts=rfc3339(js.host.now()),
     )
 
 
 def create(js: Any, request: ApiRequest, names: Sequence[str]) -> Parts:
     config = _config(js, request, names[0])
     asset, _ = js.create_stream(config, config.pedantic)
-    info = stream_info(js, asset, request.now)
+    info = stream_info(js, asset)
     info.domain = ""
     return [info, DidCreate(True)]
 
@@ -69,7 +69,7 @@ def create(js: Any, request: ApiRequest, names: Sequence[str]) -> Parts:
 def update(js: Any, request: ApiRequest, names: Sequence[str]) -> Parts:
     config = _config(js, request, names[0])
     asset = js.update_stream(config, config.pedantic)
-    return [stream_info(js, asset, request.now)]
+    return [stream_info(js, asset)]
 
 
 def _config(js: Any, request: ApiRequest, name: str) -> StreamConfigRequest:
@@ -84,7 +84,7 @@ def _config(js: Any, request: ApiRequest, name: str) -> StreamConfigRequest:
 def info(js: Any, request: ApiRequest, names: Sequence[str]) -> Parts:
     asked = decode(request.json, StreamInfoRequest, is_strict(js))
     asset = js.stream(names[0])
-    body = stream_info(js, asset, request.now)
+    body = stream_info(js, asset)
     body.cluster = ClusterInfo(leader=js.host.server_name)
     page = Paged()
     if asked.deleted_details:
@@ -113,7 +113,7 @@ def list_page(js: Any, request: ApiRequest, names: Sequence[str]) -> Parts:
     found = js.sorted_streams(asked.subject)
     offset = min(max(asked.offset, 0), len(found))
     shown = found[offset : offset + LIST_PAGE]
-    infos = [stream_info(js, asset, request.now, listed=True) for asset in shown]
+    infos = [stream_info(js, asset, listed=True) for asset in shown]
     return [StreamListPage(len(found), offset, LIST_PAGE, infos)]
 
 
