@@ -2,7 +2,8 @@
 
 Steps are (connection, bytes): connections are opened when first named and their INFO is read; after
 each step everything that arrives is collected until it is quiet. What is compared between two
-servers is, per connection, every byte received (INFO reduced to its keys) and whether it was closed.
+servers is, per connection, every byte received (INFO reduced to its keys) and whether it was
+closed.
 """
 
 import json

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 
 import pytest
-
 from tests.conformance.dialogue import CLOSE, HALF_CLOSE, SILENCE, Seen, Step, hold
 from tests.conformance.servers import Ours, Reference, reference_binary
 
@@ -24,6 +23,9 @@ PEDANTIC = b'CONNECT {"verbose":false,"pedantic":true}\r\n'
 BOTH = b'CONNECT {"verbose":true,"pedantic":true}\r\n'
 HEADERS = b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\n'
 PROTOCOL_1 = b'CONNECT {"verbose":false,"protocol":1,"headers":true,"no_responders":true}\r\n'
+REQUESTS_NO_ECHO = (
+    b'CONNECT {"verbose":false,"headers":true,"no_responders":true,"echo":false}\r\nSUB r 1\r\n'
+)
 NO_ECHO = b'CONNECT {"verbose":false,"echo":false}\r\n'
 BLOCK = b"NATS/1.0\r\nA: b\r\n\r\n"
 MAX_PAYLOAD = 1024 * 1024
@@ -115,7 +117,8 @@ SINGLE: dict[str, bytes] = {
     "connect wrong type of name": b'CONNECT {"name":5}\r\nPING\r\n',
     "connect null values": b'CONNECT {"verbose":null,"name":null,"protocol":null}\r\nPING\r\n',
     "connect unknown keys": b'CONNECT {"verbose":true,"foo":{"bar":[1]}}\r\nPING\r\n',
-    "connect keys in other case": b'CONNECT {"VERBOSE":true,"Echo":false}\r\nSUB a 1\r\nPUB a 1\r\nx\r\n',
+    "connect keys in other case": b'CONNECT {"VERBOSE":true,"Echo":false}\r\n'
+    + b"SUB a 1\r\nPUB a 1\r\nx\r\n",
     "connect duplicate keys": b'CONNECT {"verbose":true,"verbose":false}\r\nSUB a 1\r\nPING\r\n',
     "connect protocol 1": b'CONNECT {"verbose":false,"protocol":1}\r\nPING\r\nPING\r\n',
     "connect protocol 1 verbose": b'CONNECT {"verbose":true,"protocol":1}\r\nPING\r\n',
@@ -379,10 +382,9 @@ SINGLE: dict[str, bytes] = {
     + b"SUB r 1\r\nPUB nobody r 2\r\nhi\r\nPING\r\n",
     "no responders uses up the limit": HEADERS
     + b"SUB r 1\r\nUNSUB 1 1\r\nPUB nobody r 2\r\nhi\r\nPUB nobody r 2\r\nhi\r\nPING\r\n",
-    "no responders no echo": b'CONNECT {"verbose":false,"headers":true,"no_responders":true,"echo":false}\r\n'
-    + b"SUB r 1\r\nPUB nobody r 2\r\nhi\r\nPING\r\n",
-    "no responders own subscription without echo": b'CONNECT {"verbose":false,"headers":true,"no_responders":true,"echo":false}\r\n'
-    + b"SUB r 1\r\nSUB a 2\r\nPUB a r 2\r\nhi\r\nPING\r\n",
+    "no responders no echo": REQUESTS_NO_ECHO + b"PUB nobody r 2\r\nhi\r\nPING\r\n",
+    "no responders own subscription without echo": REQUESTS_NO_ECHO
+    + b"SUB a 2\r\nPUB a r 2\r\nhi\r\nPING\r\n",
     "no responders for the api": HEADERS + b"SUB r 1\r\nPUB $JS.API.INFO r 0\r\n\r\nPING\r\n",
     "no responders for sys request": HEADERS
     + b"SUB r 1\r\nPUB $SYS.REQ.SERVER.PING r 0\r\n\r\nPING\r\n",
@@ -518,7 +520,7 @@ def ports() -> Iterator[tuple[int, int]]:
 def _frames(received: bytes) -> Iterator[bytes]:
     """Control lines, messages together with what they carry."""
     while received:
-        line, _, rest = received.partition(b"\r\n")
+        line, _, _ = received.partition(b"\r\n")
         size = len(line) + 2
         if line.startswith((b"MSG ", b"HMSG ")):
             size += int(line.split()[-1]) + 2

@@ -110,7 +110,8 @@ class Connection(Client, asyncio.BufferedProtocol):
             self.tls_peer = peer_of(tls)
 
     def get_buffer(self, sizehint: int) -> Any:
-        return self.parser.get_buffer(sizehint)
+        # asyncio measures and slices what it gets here (TLS does); uvloop would take any buffer.
+        return memoryview(self.parser.get_buffer(sizehint))
 
     def buffer_updated(self, nbytes: int) -> None:
         self.parser.received(nbytes)
@@ -343,10 +344,9 @@ class Connection(Client, asyncio.BufferedProtocol):
             self.say(b"+OK\r\n")
 
     def refuse_publish(self, subject: bytes, reply: bytes) -> None:
-        if reply:
-            text = f'Permissions Violation for Publish with Reply of "{reply.decode("utf-8", "replace")}"'
-        else:
-            text = f'Permissions Violation for Publish to "{subject.decode("utf-8", "replace")}"'
+        what = "with Reply of" if reply else "to"
+        name = (reply or subject).decode("utf-8", "replace")
+        text = f'Permissions Violation for Publish {what} "{name}"'
         self.complain(text)
 
     def bad_publish_subject(self, subject: bytes) -> None:
