@@ -150,7 +150,7 @@ nonsense = st.one_of(
     st.binary(max_size=60),
     st.text("PUBSHCONET+-OKR \t\r\n0123456789ab.*>", max_size=60).map(str.encode),
     st.tuples(
-        st.sampled_from([b"PUB ", b"HPUB ", b"SUB ", b"UNSUB ", b"CONNECT ", b"INFO", b"-ERR ", b"MSG "]),
+        st.sampled_from(b"PUB |HPUB |SUB |UNSUB |CONNECT |INFO|-ERR |MSG ".split(b"|")),
         st.text("ab 0123456789-\t\r\n", max_size=30).map(str.encode),
     ).map(b"".join),
 )  # fmt: skip

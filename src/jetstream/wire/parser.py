@@ -1,4 +1,4 @@
-"""Bytes to operations, said plainly: the readable twin of `_parser.pyx` and its oracle in the tests.
+"""Bytes to operations, said plainly: the readable twin of `_parser.pyx` and its oracle in tests.
 
     control line   OP arguments CR LF        (a bare LF will do)
     payload        exactly as many bytes as the line says, then CR LF, nothing else
