@@ -99,7 +99,9 @@ class Connection(Client, asyncio.BufferedProtocol):
     def attach(self, transport: asyncio.BaseTransport) -> None:
         """Use this transport from now on (the first, or the one TLS made of it)."""
         self.transport = cast(asyncio.Transport, transport)
-        self.transport.set_write_buffer_limits(high=0)
+        # A TLS transport counts an empty buffer as full when the limit is 0.
+        encrypted = transport.get_extra_info("ssl_object") is not None
+        self.transport.set_write_buffer_limits(high=1 if encrypted else 0)
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple) and not self.host:
             self.host, self.port = str(peer[0]), int(peer[1])

@@ -197,6 +197,8 @@ class TlsListener:
         # A plain client that goes on in clear gets a word before it is closed.
         first = await _peek(server.loop, sock, tls.timeout_ns / SECOND)
         if first is not None and first not in (b"\x16", b""):
+            with contextlib.suppress(OSError):
+                sock.recv(65536)  # unread bytes would turn the close into a reset
             raise ssl.SSLError("first record does not look like a TLS handshake")
         await server.loop.connect_accepted_socket(
             lambda: connection,
@@ -240,8 +242,8 @@ async def _say_and_close(server: "Server", sock: socket.socket, text: str) -> No
 def _tls_words(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return "read timeout"
-    reason = getattr(error, "reason", None)
-    return str(reason or error).lower().replace("_", " ")
+    reason = getattr(error, "reason", None) or (error.args[0] if error.args else error)
+    return str(reason).lower().replace("_", " ")
 
 
 # --- websocket ---
