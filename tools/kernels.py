@@ -12,12 +12,18 @@ from pathlib import Path
 HOUSE = Path(__file__).resolve().parent.parent
 
 
-def declarations(source: Path) -> list[Path]:
-    """The .pxd files a kernel depends on, its own first."""
-    names = re.findall(r"^from (jetstream[\w.]+) cimport", source.read_text(), re.MULTILINE)
-    found = [source.with_suffix(".pxd")]
-    found += [HOUSE / "src" / (name.replace(".", "/") + ".pxd") for name in names]
-    return [path for path in found if path.exists()]
+def declarations(source: Path) -> set[Path]:
+    """The .pxd files a kernel depends on: its own, those it cimports, and those they cimport."""
+    found: set[Path] = set()
+    waiting = [source, source.with_suffix(".pxd")]
+    while waiting:
+        path = waiting.pop()
+        if path in found or not path.exists():
+            continue
+        found.add(path)
+        names = re.findall(r"^from (jetstream[\w.]+) cimport", path.read_text(), re.MULTILINE)
+        waiting += [HOUSE / "src" / (name.replace(".", "/") + ".pxd") for name in names]
+    return found
 
 
 def is_stale(source: Path) -> bool:
@@ -25,7 +31,7 @@ def is_stale(source: Path) -> bool:
     if not built:
         return True
     made = built[0].stat().st_mtime
-    return any(path.stat().st_mtime > made for path in [source, *declarations(source)])
+    return any(path.stat().st_mtime > made for path in declarations(source))
 
 
 def main() -> int:
