@@ -54,8 +54,6 @@ def _create(js: JetStreamAccount, request: ApiRequest, names: Sequence[str]) -> 
 
 
 def _create_durable(js: JetStreamAccount, request: ApiRequest, names: Sequence[str]) -> Parts:
-    if len(names) != 2 or "." in names[1]:
-        raise ApiError(refusals.CONSUMER_DURABLE_NAME_NOT_IN_SUBJECT)
     return _made(js, request, names[0], names[1], "", durable=True)
 
 
@@ -67,9 +65,7 @@ def _made(
     filter_subject: str,
     durable: bool,
 ) -> Parts:
-    if not request.payload:
-        raise ApiError(refusals.INVALID_JSON, err="unexpected end of JSON input")
-    asked = decode(request.payload, ConsumerCreateRequest)
+    asked = decode(request.payload or b"{}", ConsumerCreateRequest)
     _check_words(asked)
     config = _named(asked, stream, name, filter_subject, durable)
     if config.num_replicas > 1:
@@ -97,7 +93,7 @@ def _time(text: str) -> int:
         return parse_rfc3339(text)
     except ValueError:
         layout = "2006-01-02T15:04:05Z07:00"
-        problem = f'parsing time "\\"{text}\\"" as "\\"{layout}\\"": cannot parse'
+        problem = f'parsing time "{text}" as "{layout}": cannot parse "{text}" as "2006"'
         raise ApiError(refusals.INVALID_JSON, err=problem) from None
 
 
@@ -120,7 +116,7 @@ def _named(
         raise ApiError(refusals.CONSUMER_MULTIPLE_FILTERS_NOT_ALLOWED)
     if filter_subject and config.filter_subject != filter_subject:
         raise ApiError(refusals.CONSUMER_CREATE_FILTER_SUBJECT_MISMATCH)
-    if name and not durable:
+    if name:
         config.name = name
     return config
 
@@ -208,9 +204,7 @@ def _unpin(js: JetStreamAccount, request: ApiRequest, names: Sequence[str]) -> P
 
 ROUTES: Final[dict[str, Route]] = {
     "CONSUMER.CREATE": Route("consumer_create_response", "O", _create, names=1, rest=True),
-    "CONSUMER.DURABLE.CREATE": Route(
-        "consumer_create_response", "O", _create_durable, names=1, rest=True
-    ),
+    "CONSUMER.DURABLE.CREATE": Route("consumer_create_response", "O", _create_durable, names=2),
     "CONSUMER.NAMES": Route("consumer_names_response", "O", _names, zero=ConsumerNames),
     "CONSUMER.LIST": Route("consumer_list_response", "O", _list, zero=ConsumerList),
     "CONSUMER.INFO": Route("consumer_info_response", "E", _info, names=2),

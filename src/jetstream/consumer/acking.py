@@ -57,10 +57,10 @@ class Acking(Memory):
         """Clients answered deliveries; row by row, or all at once if they are plain acks."""
         if not self.tracks or not len(run):
             return
-        self.last_ack = now
         self._touched(now)
         plain = run.plain and not self._sample and self.recorder is None
         if plain and self.config.ack_policy == "explicit":
+            self.last_ack = now
             self._on_plain_acks(run)
             return
         for row in range(len(run)):
@@ -125,6 +125,7 @@ class Acking(Memory):
         self._record("acked", seq, now)
 
     def _settle_one(self, seq: int, consumer_seq: int, now: int) -> None:
+        self.last_ack = now
         if self.config.ack_policy == "explicit":
             self._settled(self._resolve(array("Q", (seq,))), now)
         elif seq > self.pending.floor_stream:
@@ -316,6 +317,7 @@ class Acking(Memory):
                     event = self._terminated(seq, found[0], found[2], reason)
                     self._effects.advisories.append(event)
                     self._record("deleted", seq, now)
+                    self.last_ack = now
         self._resolve(seqs)
 
     def on_purged(self, now: int) -> None:

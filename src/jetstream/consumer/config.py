@@ -353,6 +353,9 @@ def check_update(old: ConsumerConfig, new: ConsumerConfig) -> ConsumerConfig:
     if old.max_waiting != new.max_waiting:
         raise ApiError(refusals.CONSUMER_CREATE, err="max waiting can not be updated")
     updated = msgspec.structs.replace(new, pause_until=old.pause_until)
+    if new.durable_name and not old.durable_name and not new.inactive_threshold:
+        # An ephemeral one that becomes durable keeps its threshold.
+        updated.inactive_threshold = old.inactive_threshold
     updated.metadata = _stored_metadata(updated)
     return updated
 

@@ -47,6 +47,7 @@ class Consumer(Acking):
         "_active_at",
         "_has_interest",
         "_late",
+        "_new_id",
         "_replay",
         "groups",
         "paused_until",
@@ -72,9 +73,9 @@ class Consumer(Acking):
         self.push: Push | None = None
         if not config.is_pull:
             self.push = Push(config, f"$JS.FC.{stream.name}.{name}.".encode())
+        self._new_id = new_id
         self.groups: Groups | None = None
-        if config.priority_policy:
-            self.groups = Groups(config, stream.name, name, new_id)
+        self._update_groups(config)
         self._late: list[tuple[NextRequest, bytes]] = []
         self._has_interest: HasInterest = _anybody
         self._active_at = now
@@ -383,8 +384,7 @@ class Consumer(Acking):
         self.options = parse_options(config.metadata)
         self._apply_options()
         self._set_sampling()
-        if self.groups is not None:
-            self.groups.update(config)
+        self._update_groups(config)
         if self.push is not None and old.deliver_subject != config.deliver_subject:
             # What is out went to somebody who is gone: it comes again, to the new subject.
             for seq in self.pending.table.seqs():
@@ -393,6 +393,14 @@ class Consumer(Acking):
         if self.push is not None:
             self.push.update(config)
         self._active_at = now
+
+    def _update_groups(self, config: ConsumerConfig) -> None:
+        if not config.priority_policy:
+            self.groups = None
+        elif self.groups is None:
+            self.groups = Groups(config, self.stream, self.name, self._new_id)
+        else:
+            self.groups.update(config)
 
     def reset(self, to_seq: int, now: int) -> None:
         """Start over: consumer sequences at 0, nothing out, the next message at `to_seq`."""

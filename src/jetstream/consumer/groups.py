@@ -115,8 +115,6 @@ class Groups:
         return kept, [waiting.pending_status(423, "Nats-Wrong-Pin-Id") for waiting in wrong]
 
     def state(self) -> list[PriorityGroupState]:
-        if self.policy != "pinned_client":
-            return []
         return [
             PriorityGroupState(
                 group=self.names[0], pinned_client_id=self.pin, pinned_ts=rfc3339(self.pinned_at)
