@@ -241,9 +241,10 @@ def schedules(talk: Talk) -> None:
     for subject in ("sc.ev", "sc.t3"):
         heard = talk.ask("$JS.API.STREAM.MSG.GET.SC", b'{"last_by_subj":"%s"}' % subject.encode())
         talk.note(subject, b'"hdrs"' in heard[1] if heard else None)
-    put(talk, "sc.c", {"Nats-Schedule-Next": "purge", "Nats-Scheduler": "sc.ev"})
+    # How often it fired until now depends on the phase of the second: sequences may differ.
+    talk.ask("sc.c", b"x", {"Nats-Schedule-Next": "purge", "Nats-Scheduler": "sc.ev"})
     talk.api("STREAM.MSG.GET.SC", {"last_by_subj": "sc.ev"})
-    put(talk, "sc.c", {"Nats-Schedule-Next": "purge", "Nats-Scheduler": "sc.nope"})
+    talk.ask("sc.c", b"x", {"Nats-Schedule-Next": "purge", "Nats-Scheduler": "sc.nope"})
     put(talk, "sc.c", {"Nats-Schedule-Next": "x", "Nats-Scheduler": "sc.ev"})
     talk.api("STREAM.DELETE.SC")
 
@@ -423,10 +424,8 @@ MISTAKES: list[dict[str, Any]] = [
     {**_source(), "subjects": ["x"]},
     {"subjects": [">"]},
     {"subjects": ["$JS.API.x"]},
-    {"subjects": ["$JS.EVENT.>"]},
     {"subjects": ["*.EVENT.>"]},
     {"subjects": ["$SYS.x"]},
-    {"subjects": ["$SYS.ACCOUNT.>"]},
     {"subjects": ["$JSC.x"]},
     {"subjects": ["$NRG.a"]},
     {"subjects": ["*.x"]},

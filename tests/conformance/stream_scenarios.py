@@ -263,69 +263,101 @@ def time_to_live(talk: Talk) -> None:
 @scenario
 def discarding(talk: Talk) -> None:
     for storage in ("file", "memory"):
-        quietly(talk, "DI", subjects=["di.>"], max_msgs=2, discard="new", storage=storage)
-        for _ in range(3):
-            put(talk, "di.1")
-        talk.state("DI")
-        talk.ask("$JS.API.STREAM.DELETE.DI")
         quietly(
             talk,
-            "DI",
-            subjects=["di.>"],
+            f"D{storage[0]}1",
+            subjects=[f"d{storage[0]}1.>"],
+            max_msgs=2,
+            discard="new",
+            storage=storage,
+        )
+        for _ in range(3):
+            put(talk, f"d{storage[0]}1.1")
+        talk.state(f"D{storage[0]}1")
+        talk.ask(f"$JS.API.STREAM.DELETE.D{storage[0]}1")
+        quietly(
+            talk,
+            f"D{storage[0]}2",
+            subjects=[f"d{storage[0]}2.>"],
             max_msgs=2,
             discard="new",
             max_msgs_per_subject=1,
             storage=storage,
         )
-        for subject in ("di.1", "di.2", "di.3", "di.1"):
+        for subject in (
+            f"d{storage[0]}2.1",
+            f"d{storage[0]}2.2",
+            f"d{storage[0]}2.3",
+            f"d{storage[0]}2.1",
+        ):
             put(talk, subject)
-        talk.state("DI")
-        talk.ask("$JS.API.STREAM.DELETE.DI")
+        talk.state(f"D{storage[0]}2")
+        talk.ask(f"$JS.API.STREAM.DELETE.D{storage[0]}2")
         quietly(
             talk,
-            "DI",
-            subjects=["di.>"],
+            f"D{storage[0]}3",
+            subjects=[f"d{storage[0]}3.>"],
             max_bytes=150,
             discard="new",
             max_msgs_per_subject=1,
             storage=storage,
         )
-        for subject, size in (("di.1", 50), ("di.2", 20), ("di.1", 50), ("di.1", 40), ("di.1", 60)):
+        for subject, size in (
+            (f"d{storage[0]}3.1", 50),
+            (f"d{storage[0]}3.2", 20),
+            (f"d{storage[0]}3.1", 50),
+            (f"d{storage[0]}3.1", 40),
+            (f"d{storage[0]}3.1", 60),
+        ):
             put(talk, subject, None, b"x" * size)
-        talk.state("DI")
-        talk.ask("$JS.API.STREAM.DELETE.DI")
+        talk.state(f"D{storage[0]}3")
+        talk.ask(f"$JS.API.STREAM.DELETE.D{storage[0]}3")
         quietly(
             talk,
-            "DI",
-            subjects=["di.>"],
+            f"D{storage[0]}4",
+            subjects=[f"d{storage[0]}4.>"],
             max_msgs_per_subject=1,
             discard="new",
             discard_new_per_subject=True,
             allow_rollup_hdrs=True,
             storage=storage,
         )
-        put(talk, "di.1")
-        put(talk, "di.1")
-        put(talk, "di.1", {"Nats-Rollup": "sub"})
-        talk.state("DI")
-        talk.ask("$JS.API.STREAM.DELETE.DI")
-        quietly(talk, "DI", subjects=["di.>"], max_bytes=200, storage=storage)
-        for size in (50, 50, 50, 500, 10):
-            put(talk, "di.1", {"A": "b"}, b"x" * size)
-            talk.state("DI")
-        talk.ask("$JS.API.STREAM.DELETE.DI")
-        quietly(talk, "DI", subjects=["di.>"], max_msgs=3, max_msg_size=10, storage=storage)
-        for i in range(5):
-            put(talk, f"di.{i}")
-        put(talk, "di.9", None, b"x" * 11)
-        put(talk, "di.9", {"A": "b"}, b"x")
-        talk.state("DI")
-        talk.api(
-            "STREAM.UPDATE.DI",
-            {"name": "DI", "subjects": ["di.>"], "max_msgs": 1, "storage": storage},
+        put(talk, f"d{storage[0]}4.1")
+        put(talk, f"d{storage[0]}4.1")
+        put(talk, f"d{storage[0]}4.1", {"Nats-Rollup": "sub"})
+        talk.state(f"D{storage[0]}4")
+        talk.ask(f"$JS.API.STREAM.DELETE.D{storage[0]}4")
+        quietly(
+            talk, f"D{storage[0]}5", subjects=[f"d{storage[0]}5.>"], max_bytes=200, storage=storage
         )
-        talk.state("DI")
-        talk.ask("$JS.API.STREAM.DELETE.DI")
+        for size in (50, 50, 50, 500, 10):
+            put(talk, f"d{storage[0]}5.1", {"A": "b"}, b"x" * size)
+            talk.state(f"D{storage[0]}5")
+        talk.ask(f"$JS.API.STREAM.DELETE.D{storage[0]}5")
+        quietly(
+            talk,
+            f"D{storage[0]}6",
+            subjects=[f"d{storage[0]}6.>"],
+            max_msgs=3,
+            max_msg_size=10,
+            storage=storage,
+        )
+        for i in range(5):
+            put(talk, f"d{storage[0]}6.{i}")
+        put(talk, f"d{storage[0]}6.9", None, b"x" * 11)
+        put(talk, f"d{storage[0]}6.9", {"A": "b"}, b"x")
+        talk.state(f"D{storage[0]}6")
+        talk.api(
+            f"STREAM.UPDATE.D{storage[0]}6",
+            {
+                "name": f"D{storage[0]}6",
+                "subjects": [f"d{storage[0]}6.>"],
+                "max_msgs": 1,
+                "storage": storage,
+            },
+        )
+        talk.state(f"D{storage[0]}6")
+        talk.ask(f"$JS.API.STREAM.DELETE.D{storage[0]}6")
 
 
 @scenario

@@ -25,7 +25,8 @@ _MASKS = [
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "<time>"),
     (re.compile(r'"id":"[0-9A-Za-z]{22}"'), '"id":"<id>"'),
     (re.compile(r'"active":[1-9]\d*'), '"active":<ns>'),
-    (re.compile(r'"(rtt|start)":[^,}]*'), r'"\1":<x>'),
+    (re.compile(r'"rtt":\d+,'), ""),
+    (re.compile(r'"host":"127.0.0.1","id":\d+'), '"host":"127.0.0.1","id":<cid>'),
     (re.compile(r"(\$JS\.SNAPSHOT\.\w+\.\w+)\.[0-9A-Za-z]+"), r"\1.<id>"),
     (re.compile(r"(Nats-Stream-Source: .*) \w{8}\b"), r"\1 <identity>"),
 ]

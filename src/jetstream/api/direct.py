@@ -14,6 +14,7 @@ from jetstream.errors import ApiError
 from jetstream.schema.decoding import decode
 from jetstream.schema.requests import API_LEVEL, MsgGetRequest
 from jetstream.schema.times import parse_rfc3339, rfc3339
+from jetstream.subjects.tokens import has_wildcard
 from jetstream.wire.headers import get_header
 
 SUBJECTS_MAX: Final = 1024
@@ -29,6 +30,7 @@ TOO_MANY: Final = b"NATS/1.0 413 Too Many Results\r\n\r\n"
 LEVEL: Final = b"NATS/1.0 412 Required Api Level\r\n\r\n"
 
 _decoder = msgspec.json.Decoder(MsgGetRequest)
+_NOTHING: Final = MsgGetRequest()
 
 Reply = tuple[bytes, bytes]
 
@@ -42,7 +44,7 @@ def answer(
         if wanted and (not wanted.isdigit() or int(wanted) > API_LEVEL):
             return [(LEVEL, b"")]
     if key and not payload:
-        return [_one(asset, asset.store.last_for(key), False)]
+        return [_one(asset, _last(asset.store, key), False)]
     try:
         asked = _read(payload)
     except (ApiError, ValueError):
@@ -50,17 +52,25 @@ def answer(
     if key:
         if asked != MsgGetRequest(no_hdr=asked.no_hdr):
             return [(BAD, b"")]
-        return [_one(asset, asset.store.last_for(key), asked.no_hdr)]
+        return [_one(asset, _last(asset.store, key), asked.no_hdr)]
     return _answer(asset, asked)
+
+
+def _last(store: Any, subject: bytes) -> int:
+    if has_wildcard(subject):
+        return int(store.last_match(store.filter([subject])))
+    return int(store.last_for(subject))
 
 
 def _read(payload: bytes) -> MsgGetRequest:
     try:
-        return _decoder.decode(payload)
+        asked = _decoder.decode(payload)
     except msgspec.MsgspecError:
         if not payload.strip():
-            return MsgGetRequest()
+            return _NOTHING
         return decode(payload, MsgGetRequest, strict=False)
+    # Nothing understood: perhaps the names are spelled in other letters.
+    return decode(payload, MsgGetRequest, strict=False) if asked == _NOTHING else asked
 
 
 def _answer(asset: Any, asked: MsgGetRequest) -> "list[Reply] | Iterator[Reply]":
@@ -83,7 +93,7 @@ def _answer(asset: Any, asked: MsgGetRequest) -> "list[Reply] | Iterator[Reply]"
         return [(MALFORMED, b"")]
     if asked.multi_last:
         return _multi(asset, asked, until)
-    if asked.batch > 0:
+    if asked.batch:
         return _batch(asset, asked, start)
     return [_one(asset, find_seq(asset.store, asked, start), asked.no_hdr)]
 
@@ -107,9 +117,9 @@ def _batch(asset: Any, asked: MsgGetRequest, start: int) -> Iterator[Reply]:
     store = asset.store
     chosen = store.filter([asked.next_by_subj.encode()]) if asked.next_by_subj else None
     first = store.seq_at_time(start) if start else max(asked.seq, 1)
-    seqs = store.next_seqs(first, asked.batch, chosen)
+    seqs = store.next_seqs(first, max(asked.batch, 0), chosen)
     pending = store.count_from(first, chosen)
-    if not seqs:
+    if not pending:
         return iter([(NOT_FOUND, b"")])
     return _row(asset, asked, seqs, pending, b"")
 
@@ -145,7 +155,8 @@ def _row(
         found = asset.store.get(seq)
         if found is None:
             continue
-        pending -= 1
+        # The reference does not count what it sends without headers; neither do we.
+        pending -= not asked.no_hdr
         tail = b"Nats-Num-Pending: %d\r\nNats-Last-Sequence: %d\r\n" % (pending, previous)
         yield (b"" if asked.no_hdr else _block(name, found, tail)), found.payload
         previous = seq

@@ -73,7 +73,7 @@ def update(js: Any, request: ApiRequest, names: Sequence[str]) -> Parts:
 
 
 def _config(js: Any, request: ApiRequest, name: str) -> StreamConfigRequest:
-    config = decode(request.payload, StreamConfigRequest, is_strict(js))
+    config = decode(request.payload.strip() or b"{}", StreamConfigRequest, is_strict(js))
     if config.name != name:
         raise ApiError(STREAM_MISMATCH)
     if "/" in name or "\\" in name:
@@ -131,15 +131,19 @@ def purge(js: Any, request: ApiRequest, names: Sequence[str]) -> Parts:
     return [Purged(True, removed)]
 
 
-class _ListError(Paged):
+class _NoNames(Paged):
     streams: None = msgspec.field(default_factory=lambda: None)
 
 
+class _NoInfos(Paged):
+    streams: list[StreamInfo] = msgspec.field(default_factory=list)
+
+
 ROUTES: Final = {
-    "STREAM.CREATE": Route("stream_create_response", "B", create),
-    "STREAM.UPDATE": Route("stream_update_response", "B", update),
-    "STREAM.NAMES": Route("stream_names_response", "O", names_page, names=0, zero=_ListError),
-    "STREAM.LIST": Route("stream_list_response", "O", list_page, names=0, zero=_ListError),
+    "STREAM.CREATE": Route("stream_create_response", "O", create),
+    "STREAM.UPDATE": Route("stream_update_response", "O", update),
+    "STREAM.NAMES": Route("stream_names_response", "O", names_page, names=0, zero=_NoNames),
+    "STREAM.LIST": Route("stream_list_response", "O", list_page, names=0, zero=_NoInfos),
     "STREAM.INFO": Route("stream_info_response", "O", info, zero=Paged),
     "STREAM.DELETE": Route("stream_delete_response", "E", delete, zero=Success),
     "STREAM.PURGE": Route("stream_purge_response", "O", purge, zero=Purged),

@@ -19,6 +19,7 @@ from jetstream.schema.times import parse_rfc3339
 from jetstream.stream import counters
 from jetstream.stream.headers import policy_headers
 from jetstream.stream.sources import Takeover, short_hash
+from jetstream.stream.sources_config import source_identity
 from jetstream.subjects.match import is_subset
 
 if TYPE_CHECKING:
@@ -196,10 +197,10 @@ class Feeds:
         made = [Feed(self, asset, s, config.mirror is not None) for s in sources]
         if made:
             self._feeds[asset.name] = made
-            for feed in made:
-                self._connect(feed, first=True)
+            # Not at once: whoever creates a mirror is first told that it exists.
+            self.js.host.schedule(self.js.host.now(), lambda: self._connect_all(made))
         for js in self._everyone():
-            js.feeds.connect_waiting()
+            js.feeds.connect_waiting(asset)
 
     def stop(self, asset: StreamAsset) -> None:
         for feed in self._feeds.pop(asset.name, ()):
@@ -213,14 +214,15 @@ class Feeds:
         config = asset.config
         if (config.mirror, config.sources) == (old.mirror, old.sources):
             return
-        places = {feed.takeover.source: feed.next_seq for feed in self._feeds.get(asset.name, ())}
+        before = self._feeds.get(asset.name, ())
+        places = {source_identity(feed.takeover.source): feed.next_seq for feed in before}
         for feed in self._feeds.pop(asset.name, ()):
             feed.closed = True
             feed.detach()
         sources = [config.mirror] if config.mirror is not None else config.sources
         made = [Feed(self, asset, s, config.mirror is not None) for s in sources]
         for feed in made:
-            feed.next_seq = places.get(feed.takeover.source, 0)
+            feed.next_seq = places.get(source_identity(feed.takeover.source), 0)
         if made:
             self._feeds[asset.name] = made
             for feed in made:
@@ -232,10 +234,15 @@ class Feeds:
             for feed in feeds:
                 feed.closed = True
 
-    def connect_waiting(self) -> None:
+    def _connect_all(self, feeds: list[Feed]) -> None:
+        for feed in feeds:
+            self._connect(feed, first=True)
+
+    def connect_waiting(self, origin: StreamAsset) -> None:
+        """A stream appeared: feeds that waited for one of this name may start."""
         for feeds in list(self._feeds.values()):
             for feed in feeds:
-                if feed.origin is None:
+                if feed.origin is None and feed.takeover.source.name == origin.name:
                     self._connect(feed)
 
     def of(self, asset: StreamAsset) -> list[Feed]:

@@ -27,15 +27,12 @@ class ClientInfo(Struct, omit_defaults=True):
     ver: str = ""
     rtt: int = 0
     server: str = ""
-    kind: str = "Client"
-    client_type: str = "nats"
+    kind: str = always("Client")
+    client_type: str = always("nats")
     jwt: str = ""
     issuer_key: str = ""
     name_tag: str = ""
     tags: list[str] = field(default_factory=list)
-
-    def shown(self) -> "ClientInfo":
-        return self
 
 
 class StreamAction(Struct):
@@ -75,12 +72,12 @@ class RestoreComplete(Struct):
     client: ClientInfo
 
 
-class ApiAudit(Struct):
+class ApiAudit(Struct, omit_defaults=True):
     server: str
     client: ClientInfo
     subject: str
-    request: str
-    response: str
+    request: str = ""
+    response: str = ""
 
 
 class OutOfStorage(Struct, omit_defaults=True):

@@ -213,7 +213,7 @@ def check_discard_new(config: StreamConfig, message: Admitted, ledger: Ledger) -
         size = message_size(config.storage, message.subject, message.headers, message.payload)
         if ledger.stored_bytes + size > config.max_bytes:
             plain = len(message.subject) + len(message.headers) + len(message.payload)
-            if not full or ledger.oldest_size(message.subject) <= plain:
+            if not full or ledger.oldest_size(message.subject) < plain:
                 raise ApiError(STREAM_STORE_FAILED, err="maximum bytes exceeded")
 
 

@@ -73,6 +73,8 @@ def check_create(
     """The configuration a new stream gets; `lookup` finds other streams of the account."""
     if given.sealed:
         invalid("stream configuration for create can not be sealed")
+    if given.mirror_direct and given.mirror is None:
+        invalid("stream has no mirror but does have mirror direct")
     return _checked(given, lookup, limits, pedantic)
 
 
@@ -139,8 +141,6 @@ def _checked(
     _check_counters_and_schedules(config, pedantic)
     if config.mirror is not None:
         check_mirror(config, lookup, pedantic)
-    elif config.mirror_direct:
-        invalid("stream has no mirror but does have mirror direct")
     if config.sources:
         check_sources(config, lookup)
     check_cycles(config, lookup)

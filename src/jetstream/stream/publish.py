@@ -283,9 +283,11 @@ class Publisher:
             outcomes.append(Answered(i, fast.final(name, step.seq - 1)))
             return
         block = batch.headers(i)
+        repeated = False
         try:
             fast.last_stored, _ = self._store_one(batch.subject(i), block, batch.payload(i), now)
         except Duplicate as duplicate:
+            repeated = True
             fast.last_stored = max(fast.last_stored, duplicate.seq)
         except ApiError as error:
             if not step.tolerant and not fast.last_stored:
@@ -297,15 +299,18 @@ class Publisher:
                 self.fast.end(fast)
                 outcomes.append(Answered(i, fast.final(name, step.seq - 1)))
                 return
-            if step.op != fast_ingest.COMMIT:
-                fast.next_seq = step.seq + 1
-                return
+            if step.op == fast_ingest.COMMIT:
+                self.fast.end(fast)
+                outcomes.append(Answered(i, fast.final(name, step.seq - 1)))
+            fast.next_seq = step.seq + 1
+            return
         fast.next_seq = step.seq + 1
-        if step.op == fast_ingest.COMMIT:
+        commits = step.op == fast_ingest.COMMIT
+        if (repeated or not commits) and (ack := fast.due_ack(step.seq)):
+            outcomes.append(Answered(i, ack))
+        if commits:
             self.fast.end(fast)
             outcomes.append(Answered(i, fast.final(name, step.seq)))
-        elif ack := fast.due_ack(step.seq):
-            outcomes.append(Answered(i, ack))
 
     # -- time ---------------------------------------------------------------------------------
 
