@@ -5,7 +5,6 @@ remembers who is owed an answer. Once per turn `settle` carries out what the str
 writes, and starts the sync; `_synced` lets the answers go.
 """
 
-from array import array
 from typing import TYPE_CHECKING, Any
 
 from jetstream.broker._broker import Account, Client, Subscription
@@ -79,7 +78,6 @@ class StreamDesk:
             self._refuse(batch, start, stop, problem)
             return
         no_ack = stream.config.no_ack
-        size = 0
         for outcome in outcomes:
             if type(outcome) is Stored:
                 if not no_ack:
@@ -88,14 +86,9 @@ class StreamDesk:
                 reply = batch.reply(outcome.index)
                 if reply:
                     self.filling.add(reply, outcome.ack)
-        for i in range(start, stop):
-            size += batch.size(i)
-            if stop - start > 64:
-                size *= stop - start  # a long run: close enough
-                break
         self.touch()
         self.fresh = True
-        self.unsynced_bytes += size
+        self.unsynced_bytes += batch.sizes(start, stop)
         if client is not None and self.unsynced_bytes > UNSYNCED_BYTES_MAX and self.is_durable:
             client.hold()  # type: ignore[attr-defined]
             self.held_clients.append(client)
@@ -163,7 +156,7 @@ class StreamDesk:
             self.engine.log_trouble(self, problem)
         self.touch()
 
-    def write(self) -> None:
+    def write(self, alone: bool = False) -> None:
         """Hand what was appended to the OS and see to it that it is synced."""
         if self.closed:
             return
@@ -182,16 +175,16 @@ class StreamDesk:
                 self.engine.sync_later(self)
             return
         if wrote or len(self.filling) or self.waiting:
-            self.start_sync()
+            self.start_sync(alone and len(self.filling) <= 2)
 
-    def start_sync(self) -> None:
+    def start_sync(self, alone: bool = False) -> None:
         if self.flusher.syncing:
             self.flusher.start()  # notes that another one is due
             return
         self.filling, self.syncing = self.syncing, self.filling
         self.waiting, self.waiting_sync = [], self.waiting
         self.seq_syncing = self.asset.store.last_seq
-        self.flusher.start()
+        self.flusher.start(alone)
 
     def _sync(self) -> None:
         """In a worker thread."""
@@ -214,8 +207,8 @@ class StreamDesk:
         held, self.held_clients = self.held_clients, []
         for client in held:
             client.unhold()
-        if not self.closed and (len(self.filling) or self.waiting or self.flusher._again):
-            self.flusher._again = False
+        if not self.closed and (len(self.filling) or self.waiting or self.flusher.again):
+            self.flusher.again = False
             self.start_sync()
 
     def fail(self, problem: BaseException, held: HeldAcks) -> None:
@@ -244,9 +237,6 @@ class StreamDesk:
         self.closed = True
         self.stop_listening()
         self.engine.timers.drop(("stream", id(self)))
-
-    def gone_seqs(self) -> "array[int]":
-        return array("Q")
 
 
 def _quoted(text: str) -> str:

@@ -132,8 +132,9 @@ class Engine:
                 written[id(desk)] = desk
             if not self.touched:
                 break
+        alone = len(written) == 1 and self.server.reads <= 1
         for desk in written.values():
-            desk.write()
+            desk.write(alone)
         if self.touched or self.deliveries.has_work:
             self.server.wake()
         self._set_timer()

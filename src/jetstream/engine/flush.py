@@ -10,6 +10,7 @@ had worked: its answers become errors, and the store says what is wrong until it
 """
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
@@ -18,6 +19,8 @@ from typing import Any
 from jetstream.errors import StoreError
 
 SYNC_THREADS = 4
+# A sync that usually takes less than this may be waited for on the loop, when the loop is idle.
+SYNC_HERE_NS = 1_000_000
 
 Job = Callable[[], None]
 Done = Callable[[BaseException | None], None]
@@ -84,27 +87,46 @@ class Flusher:
     before the call to `wait` is on disk.
     """
 
-    def __init__(self, pool: SyncPool, job: Job, on_synced: Done, relaxed: bool = False) -> None:
+    def __init__(self, pool: SyncPool, job: Job, on_synced: Done) -> None:
         self._pool = pool
         self._job = job
         self._on_synced = on_synced
         self.syncing = False
-        self._again = False
+        self.again = False
+        self._usual_ns = SYNC_HERE_NS * 2
 
-    def start(self) -> None:
-        """Something was written: sync it, now or as soon as the running sync ends."""
+    def start(self, alone: bool = False) -> None:
+        """Something was written: sync it, now or as soon as the running sync ends.
+
+        `alone` says that nobody else had anything to do this turn. Then a disk that has been quick
+        so far is waited for right here: two thread switches cost as much as such a sync.
+        """
         if self.syncing:
-            self._again = True
+            self.again = True
             return
         self.syncing = True
-        self._again = False
-        self._pool.submit(self._job, self._done)
+        self.again = False
+        if alone and self._usual_ns < SYNC_HERE_NS:
+            try:
+                self._timed()
+            except Exception as problem:
+                self._done(problem)
+            else:
+                self._done(None)
+            return
+        self._pool.submit(self._timed, self._done)
+
+    def _timed(self) -> None:
+        started = time.perf_counter_ns()
+        self._job()
+        took = time.perf_counter_ns() - started
+        self._usual_ns = (self._usual_ns * 7 + took) // 8
 
     def _done(self, problem: BaseException | None) -> None:
         self.syncing = False
         if problem is not None and not isinstance(problem, StoreError | OSError):
             problem = StoreError(f"sync failed: {problem!r}")
-        again = self._again
+        again = self.again
         self._on_synced(problem)
         if again and not self.syncing:
             self.start()

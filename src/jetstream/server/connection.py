@@ -149,6 +149,7 @@ class Connection(Client, asyncio.BufferedProtocol):
         """Handle what has been read."""
         server = self.server
         self.last_activity_ns = server.loop_now()
+        server.reads += 1
         parser = self.parser
         while not self.gone and not self.suspended:
             batch = parser.next_batch()

@@ -82,6 +82,7 @@ class Server:
         self.engine: Engine | None = None
         self.started_ns = self.clock.now()
         self.total_connections = 0
+        self.reads = 0  # sockets read since the last turn
         self.slow_consumers = 0
         self.slow_deadline = 0
         self.stale_connections = 0
@@ -127,7 +128,10 @@ class Server:
 
     async def _start_engine(self) -> None:
         from jetstream.engine.engine import Engine
+        from jetstream.server.banner import JetStreamStart
 
+        starting = JetStreamStart(self)
+        starting.check()
         if self.options.ephemeral or (
             self.options.jetstream.store_dir == ""
             and self.options.config_file == ""
@@ -139,6 +143,7 @@ class Server:
 
         self.engine = Engine(self, dispatch)
         await self.engine.start()
+        starting.tell()
 
     async def stop(self) -> None:
         """Close everything: doors, connections, store. Safe to call twice."""
@@ -226,6 +231,7 @@ class Server:
         self._turn_scheduled = False
         if self.engine is not None:
             self.engine.turn()
+        self.reads = 0
         for connection in self.broker.take_dirty():
             connection.flush()  # type: ignore[attr-defined]
 
@@ -310,7 +316,7 @@ class Server:
         connection.account = self.accounts.default
         self.total_connections += 1
         self.connections[connection.cid] = connection
-        needs_auth = self.options.needs_auth
+        needs_auth = self.options.needs_auth_for(connection.kind)
         connection.ready = not needs_auth
         if needs_auth:
             connection.auth_deadline_ns = self.clock.monotonic() + self.options.auth_timeout
@@ -331,6 +337,10 @@ class Server:
 
     def log_in(self, connection: Connection) -> None:
         """Check what CONNECT said; a slow check holds the connection back meanwhile."""
+        if connection.cookies:
+            from jetstream.server.websocket import fill_from_cookies
+
+            fill_from_cookies(connection.connect, connection.cookies, self.options.websocket)
         try:
             outcome = self.authenticator.authenticate(
                 connection.connect,
@@ -486,17 +496,20 @@ class Server:
     def info(self, connection: Connection, after_connect: bool = False) -> dict[str, Any]:
         """The greeting of one connection, fields in the reference's order."""
         options = self.options
+        host, port = self.host, self.port
+        if connection.kind == "WEBSOCKET":
+            _, host, port = self.open_ports.get("websocket", ("", host, port))
         info: dict[str, Any] = {
             "server_id": self.id,
             "server_name": self.name,
             "version": VERSION,
             "proto": 1,
             "go": "python",
-            "host": self.host,
-            "port": self.port,
+            "host": host,
+            "port": port,
             "headers": not options.no_header_support,
         }
-        if options.needs_auth and (after_connect or not options.no_auth_user):
+        if options.needs_auth_for(connection.kind) and (after_connect or not options.no_auth_user):
             info["auth_required"] = True
         tls = options.tls if connection.kind != "WEBSOCKET" else options.websocket.tls
         if tls is not None and connection.kind != "IN_PROCESS":

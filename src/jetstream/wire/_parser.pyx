@@ -16,7 +16,7 @@ connection; a message larger than that gets a buffer of its own size and is rece
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.buffer cimport PyBuffer_FillInfo
-from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memchr, memcpy, memmove
 
@@ -127,6 +127,14 @@ cdef class Batch:
     def size(self, Py_ssize_t i):
         """Headers and payload together, in bytes."""
         return self.total_len[i]
+
+    def sizes(self, Py_ssize_t start, Py_ssize_t stop):
+        """Headers and payloads of [start, stop) together, in bytes."""
+        cdef Py_ssize_t i
+        cdef uint64_t total = 0
+        for i in range(start, stop):
+            total += self.total_len[i]
+        return total
 
     def header_size(self, Py_ssize_t i):
         return self.header_len[i]
