@@ -265,6 +265,13 @@ class Options(Struct):
             or (self.tls is not None and self.tls.verify_and_map)
         )
 
+    def needs_auth_for(self, connection_type: str) -> bool:
+        """The same for one kind of connection: WebSocket may have a user of its own."""
+        websocket = self.websocket
+        if connection_type == "WEBSOCKET" and (websocket.username or websocket.token):
+            return True
+        return self.needs_auth
+
     @property
     def needs_nonce(self) -> bool:
         """True if somebody may want to sign: then INFO carries a nonce."""

@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from jetstream.clock import SECOND
 from jetstream.server.options import WebsocketOptions
+from jetstream.wire.operations import Connect
 
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _EXTENSION = "permessage-deflate; server_no_context_takeover; client_no_context_takeover"
@@ -201,6 +202,18 @@ def _cookies(headers: dict[str, list[str]]) -> dict[str, str]:
             if equals:
                 found.setdefault(name, value.strip('"'))
     return found
+
+
+def fill_from_cookies(connect: Connect, cookies: dict[str, str], options: WebsocketOptions) -> None:
+    """Browsers keep credentials in cookies; they stand in for what CONNECT does not say."""
+    for field, cookie in (
+        ("jwt", options.jwt_cookie),
+        ("user", options.user_cookie),
+        ("password", options.pass_cookie),
+        ("auth_token", options.token_cookie),
+    ):
+        if cookie and not getattr(connect, field) and cookies.get(cookie):
+            setattr(connect, field, cookies[cookie])
 
 
 # --- frames ---
