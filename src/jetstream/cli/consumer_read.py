@@ -118,7 +118,7 @@ async def fetch_one(session: Session, stream: str, consumer: str) -> Any:
             answer = await answers.next(session.timeout + 1)
         except RequestTimeoutError:
             raise Failure("no message came in time", why) from None
-    if answer.status is None:
+    if not answer.status:
         return answer
     if answer.status in (404, 408):
         raise Failure("no message is available", why)
@@ -181,7 +181,7 @@ async def _messages(
             target, queue=queue, message_type=JetStreamMessage
         ) as subscription:
             async for message in subscription:
-                if message.status is None:
+                if not message.status:
                     yield message
                 elif message.reply:
                     await message.respond()
@@ -193,7 +193,7 @@ async def _messages(
         while True:
             await session.nc.publish(subject, request, reply=inbox)
             message = await subscription.next(FETCH_EXPIRES + 5)
-            if message.status is None:
+            if not message.status:
                 yield message
             elif message.status not in (100, 404, 408):
                 text = message.headers.description if message.headers else ""

@@ -180,7 +180,7 @@ async def pull(session: Session, stream: str, consumer: str, batch: int) -> Asyn
         )
         for _ in range(batch):
             message = await subscription.next(session.timeout + 1)
-            if message.status is not None and not message.data and not message.reply:
+            if message.status:
                 return
             yield message
     finally:
