@@ -504,14 +504,21 @@ class Connection:
 
         return JetStream(self, domain=domain, prefix=prefix, **options)
 
-    async def drain(self, timeout: float | None = None) -> None:
-        """Stop receiving, let everything be processed and sent, then close."""
+    async def drain(self, timeout: float | None = None, *, readers: bool = True) -> None:
+        """Stop receiving, let everything be processed and sent, then close.
+
+        `readers=False` waits for callbacks only, not for what nobody iterates any more.
+        """
         if self.is_closed:
             return
         wait = self.options.drain_timeout if timeout is None else timeout
         self._keeper.status = Status.DRAINING
         await asyncio.gather(
-            *(subscription.drain(wait) for subscription in list(self._subscriptions.values()))
+            *(
+                subscription.drain(wait)
+                for subscription in list(self._subscriptions.values())
+                if readers or subscription.has_callback
+            )
         )
         if self.is_connected:
             try:
@@ -538,7 +545,7 @@ class Connection:
 
     async def __aexit__(self, kind: object, *_: object) -> None:
         if kind is None:
-            await self.drain()
+            await self.drain(readers=False)
         else:
             await self.close()
 

@@ -132,6 +132,10 @@ class Subscription:
     def is_closed(self) -> bool:
         return self._closed
 
+    @property
+    def has_callback(self) -> bool:
+        return self._callback is not None
+
     async def next(self, timeout: float | None = None) -> Any:
         """The next message; `RequestTimeoutError` when none came in time."""
         try:
