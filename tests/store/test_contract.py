@@ -4,12 +4,12 @@ from array import array
 from collections.abc import Iterator
 
 import pytest
+from tests.store.builders import a_batch, a_log, flushed
 
 from jetstream.errors import StoreError
 from jetstream.store.base import NEVER, StreamStore
 from jetstream.store.memory import MemoryStore
 from jetstream.testing.disk import FaultyDisk
-from tests.store.builders import a_batch, a_log, flushed
 
 HEADERS = b"NATS/1.0\r\nA: b\r\n\r\n"
 
@@ -48,7 +48,12 @@ def test_what_is_appended_comes_back_as_it_was(store: StreamStore) -> None:
     assert first is not None
     assert second is not None
     assert third is not None
-    assert (first.subject, first.headers, first.payload, first.time_ns) == (b"a.b", b"", b"one", 100)
+    assert (first.subject, first.headers, first.payload, first.time_ns) == (
+        b"a.b",
+        b"",
+        b"one",
+        100,
+    )
     assert (second.subject, second.headers, second.payload) == (b"a.c", HEADERS, b"two")
     assert (third.headers, third.payload) == (HEADERS, b"")
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.store.builders import a_batch, a_log, flushed, settled
 
 from jetstream.store.base import StreamStore
 from jetstream.store.log import FileStore
 from jetstream.store.memory import MemoryStore
 from jetstream.subjects.match import matches
 from jetstream.testing.disk import FaultyDisk
-from tests.store.builders import a_batch, a_log, flushed, settled
 
 SUBJECTS = [b"a", b"a.b", b"a.c", b"b.c", b"a.b.c", b"k.1", b"k.2", b"k.3"]
 FILTERS = [[b"a"], [b"a.*"], [b"a.>"], [b"k.*", b"a"], [b">"], [b"*.c"]]
@@ -152,7 +152,7 @@ def do(
             assert store.truncate_front(seq) == before - len(model.messages)
         case ("purge_filter", int(i), int(keep)):
             going = model.matching(FILTERS[i])
-            going = going[: len(going) - keep] if keep else going
+            going = going[: max(len(going) - keep, 0)]
             assert store.purge(filter=store.filter(FILTERS[i]), keep=keep) == len(going)
             for seq in going:
                 del model.messages[seq]
@@ -167,11 +167,11 @@ def do(
             for subject in SUBJECTS:
                 model.enforce(subject)
         case _:
-            return housekeep(store, str(step[0]), disk)
+            return housekeep(store, str(step[0]), disk, model.limit)
     return store
 
 
-def housekeep(store: StreamStore, step: str, disk: FaultyDisk | None) -> StreamStore:
+def housekeep(store: StreamStore, step: str, disk: FaultyDisk | None, limit: int) -> StreamStore:
     if not isinstance(store, FileStore):
         store.work(1_000_000)
         return store
@@ -182,12 +182,12 @@ def housekeep(store: StreamStore, step: str, disk: FaultyDisk | None) -> StreamS
         settled(store)
     elif step == "restart":
         store.close()
-        return a_log(disk, segment_bytes=600)
+        return a_log(disk, segment_bytes=600, max_msgs_per_subject=limit)
     else:
         flushed(store)
         store.abandon()
         disk.crash()
-        return a_log(disk, segment_bytes=600)
+        return a_log(disk, segment_bytes=600, max_msgs_per_subject=limit)
     return store
 
 
@@ -196,9 +196,7 @@ COUNTS = [pytest.param(60, id="short"), pytest.param(3_000, id="long", marks=pyt
 
 @pytest.mark.parametrize("examples", COUNTS)
 def test_a_log_in_files_agrees_with_a_dictionary(examples: int) -> None:
-    @settings(
-        max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck)
-    )
+    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
     @given(script=operations)
     def check(script: list[tuple[object, ...]]) -> None:
         disk = FaultyDisk()
@@ -209,9 +207,7 @@ def test_a_log_in_files_agrees_with_a_dictionary(examples: int) -> None:
 
 @pytest.mark.parametrize("examples", COUNTS)
 def test_a_log_in_memory_agrees_with_a_dictionary(examples: int) -> None:
-    @settings(
-        max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck)
-    )
+    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
     @given(script=operations)
     def check(script: list[tuple[object, ...]]) -> None:
         play(MemoryStore(), Model(), script, None)

@@ -51,6 +51,7 @@ cdef class LogBase(View):
     cdef uint64_t* evicted
     cdef size_t evicted_used
     cdef size_t evicted_room
+    cdef size_t evicted_said            # how many of them stand in a record already
     cdef public object trouble
     cdef readonly list lost_ranges
     cdef readonly uint64_t lost_bytes

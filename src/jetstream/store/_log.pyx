@@ -22,7 +22,7 @@ from libc.string cimport memcmp, memcpy, memmove
 from jetstream.errors import StoreError
 from jetstream.store._index cimport HAS_EXPIRY, HAS_HEADERS, SIZE_MASK, Index, Slot
 from jetstream.store._record cimport (
-    ALIGN, ERASED, HEAD, LIMIT, LOST, MESSAGE, SKIP, TOMBSTONE, TRUNCATE, WITH_EXPIRY, Record,
+    ALIGN, ERASED, EVICTED, HEAD, LOST, MESSAGE, SKIP, TOMBSTONE, TRUNCATE, WITH_EXPIRY, Record,
     decode, encode, padded,
 )
 from jetstream.store._subjects cimport Filter, Subject, SubjectTable
@@ -269,8 +269,8 @@ cdef class LogBase(View):
     cdef int _evict_over(self, uint32_t sid) except -1:
         """Drop the oldest messages of a subject beyond max_msgs_per_subject.
 
-        No tombstone is written: whoever reads the log again applies the same limit to the same
-        messages in the same order and drops the same ones.
+        They are named in one record per write, not in a tombstone each. Should that record be lost,
+        the same limit removes the same messages again at the next start.
         """
         cdef Subject* subject = &self.index.table.entries[sid]
         cdef uint64_t* grown
@@ -289,10 +289,38 @@ cdef class LogBase(View):
         return 0
 
     def take_evicted(self):
-        cdef array.array out = array.clone(SEQS, self.evicted_used, zero=False)
+        cdef array.array out
+        self._say_evicted()
+        out = array.clone(SEQS, self.evicted_used, zero=False)
         memcpy(out.data.as_voidptr, self.evicted, self.evicted_used * sizeof(uint64_t))
-        self.evicted_used = 0
+        self.evicted_used = self.evicted_said = 0
         return out
+
+    def _say_evicted(self):
+        """Put the evictions since the last time into the log: a base and distances from it."""
+        cdef size_t i, said = self.evicted_said
+        cdef uint64_t low, high
+        cdef uint32_t distance
+        cdef bytearray body
+        if self.evicted_used == said:
+            return
+        self.evicted_said = self.evicted_used
+        if self.in_memory:
+            return
+        low = high = self.evicted[said]
+        for i in range(said, self.evicted_used):
+            low = min(low, self.evicted[i])
+            high = max(high, self.evicted[i])
+        if high - low >= 0xFFFFFFFF:
+            for i in range(said, self.evicted_used):
+                self._control(EVICTED, self.evicted[i].to_bytes(8, "little") + bytes(4))
+            return
+        body = bytearray(8 + 4 * (self.evicted_used - said))
+        memcpy(<char*>body, &low, 8)
+        for i in range(said, self.evicted_used):
+            distance = <uint32_t>(self.evicted[i] - low)
+            memcpy(<char*>body + 8 + 4 * (i - said), &distance, 4)
+        self._control(EVICTED, bytes(body))
 
     def _apply_limit(self, int64_t max_msgs_per_subject):
         """A new limit: what is over it goes now."""
@@ -651,8 +679,6 @@ cdef class LogBase(View):
         if segment.min_time == 0 or r.time_ns < segment.min_time:
             segment.min_time = r.time_ns
         segment.max_time = max(segment.max_time, r.time_ns)
-        if self.max_msgs_per_subject > 0 and self.index.table.entries[sid].count > self.max_msgs_per_subject:
-            self._evict_over(sid)
         return 0
 
     def _segment_of(self, uint64_t seq):

@@ -9,7 +9,7 @@ cdef enum:
     SKIP = 4
     LOST = 5
     CONFIG = 6
-    LIMIT = 7
+    EVICTED = 7
     WITH_HEADERS = 1
     WITH_EXPIRY = 2
     ERASED = 4

@@ -72,7 +72,7 @@ cdef int decode(
     if flags & WITH_EXPIRY:
         fixed += 8
     memcpy(&subject_len, at + 14, 2)
-    if length < fixed + subject_len or length > 0x3FFFFFF0 or at[12] < MESSAGE or at[12] > LIMIT or flags > 7:
+    if length < fixed + subject_len or length > 0x3FFFFFF0 or at[12] < MESSAGE or at[12] > EVICTED or flags > 7:
         return -1
     if available < padded(length):
         return 0

@@ -132,8 +132,6 @@ def load(LogBase log not None, Segment segment not None, lengths, int length_wid
                 log.index.put(seq, <uint32_t>(offset >> 2), size, sid)
                 segment.live += 1
                 segment.live_bytes += size & SIZE_MASK
-                if log.max_msgs_per_subject > 0 and log.index.table.entries[sid].count > log.max_msgs_per_subject:
-                    log._evict_over(sid)
             offset += padded(word >> WORD_BITS)
     finally:
         free(sids)
@@ -342,3 +340,30 @@ def squeeze(LogBase log not None, Segment segment not None):
     if smaller != NULL:
         segment.mem = smaller
         segment.mem_room = max(to - segment.mem_from, 8)
+
+
+def listed(uint64_t first_seq, uint64_t last_seq, subjects, int subject_width, seqs, list wanted):
+    """Those of the `wanted` sequences that a footer still lists as existing messages."""
+    cdef const unsigned char[::1] subs = subjects
+    cdef const unsigned char[::1] lows
+    cdef Py_ssize_t i, n = subs.shape[0] // subject_width
+    cdef uint32_t local, low
+    cdef uint64_t seq = first_seq - 1
+    cdef bint dense = seqs is None
+    if last_seq - first_seq > 1 << 26:
+        return wanted       # too wide for a map; keeping more than needed does no harm
+    cdef bytearray present = bytearray(last_seq - first_seq + 1)
+    if not dense:
+        lows = seqs
+    for i in range(n):
+        local = 0
+        memcpy(&local, &subs[i * subject_width], subject_width)
+        if local == 1:
+            continue
+        seq += 1
+        if not dense:
+            memcpy(&low, &lows[i * 4], 4)
+            seq = first_seq + <uint32_t>(low - <uint32_t>first_seq)
+        if local:
+            present[seq - first_seq] = 1
+    return [each for each in wanted if first_seq <= each <= last_seq and present[each - first_seq]]

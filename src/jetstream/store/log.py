@@ -40,7 +40,6 @@ NAMED = "named"
 """In `Segment.extra`: the file's name is on disk. Before: its header, not yet written, or None."""
 
 _U64 = struct.Struct("<Q")
-_I64 = struct.Struct("<q")
 
 
 class Home(Protocol):
@@ -89,8 +88,10 @@ class FileStore(LogBase):
         self.report: list[str] = []
         recovery.recover(self)
         self.synced_seq = self.last_seq
-        if max_msgs_per_subject is not None:
-            self.set_limits(max_msgs_per_subject=max_msgs_per_subject)
+        if max_msgs_per_subject is None:
+            max_msgs_per_subject = self.max_msgs_per_subject
+        # Should a record that named evictions be gone, the limit names the same messages again.
+        self.set_limits(max_msgs_per_subject=max_msgs_per_subject)
         if first_seq > 1 and self.last_seq == 0:
             self.truncate_front(first_seq)
 
@@ -129,12 +130,8 @@ class FileStore(LogBase):
             self.home.config_changed(config_json, self.config_version)
 
     def set_limits(self, *, max_msgs_per_subject: int) -> None:
-        limit = max_msgs_per_subject if max_msgs_per_subject > 0 else -1
-        if limit == self.max_msgs_per_subject:
-            return
-        if self.active is not None:
-            self._control(Kind.LIMIT, _I64.pack(limit))
-        self._apply_limit(limit)
+        """A new max_msgs_per_subject; what is over it goes at once."""
+        self._apply_limit(max_msgs_per_subject if max_msgs_per_subject > 0 else -1)
 
     # ── taking out ───────────────────────────────────────────────────────────────────────────
 
@@ -279,6 +276,7 @@ class FileStore(LogBase):
         """Hand what is new to the OS. StoreError when it does not take it; nothing is lost then."""
         if self._suspect:
             self._heal()
+        self._say_evicted()
         if self._floor_pending:
             self._write_floor()
         active = self.active
@@ -422,4 +420,3 @@ class FileStore(LogBase):
         elif self.disk.exists(self.directory):
             self.disk.remove_tree(self.directory)
             self.disk.sync_directory(os.path.dirname(self.directory))  # noqa: PTH120
-

@@ -39,7 +39,7 @@ class Kind(IntEnum):
     SKIP = 4  # one pair: sequences that were given out but hold nothing
     LOST = 5  # one pair: sequences whose records were damaged and are gone
     CONFIG = 6  # the stream's new configuration, JSON
-    LIMIT = 7  # i64: max_msgs_per_subject from here on
+    EVICTED = 7  # u64 base, u32 distances: messages that max_msgs_per_subject removed
 
 
 class Flags(IntFlag):
@@ -116,6 +116,19 @@ def unpack(data: bytes, seed: int, first_seq: int) -> Record | None:
 def ranges_of(body: bytes) -> list[tuple[int, int]]:
     """The (first, last) pairs a tombstone, skip or loss record carries."""
     return [(first, last) for first, last in _RANGE.iter_unpack(body[: len(body) // 16 * 16])]
+
+
+def evicted_of(body: bytes) -> list[int]:
+    """The sequences an EVICTED record names."""
+    base = int.from_bytes(body[:8], "little")
+    return [base + distance for (distance,) in struct.iter_unpack("<I", body[8:])]
+
+
+def pack_evicted(seqs: list[int]) -> bytes:
+    """The body of an EVICTED record for these sequences, which lie within 2**32 of each other."""
+    base = min(seqs)
+    distances = (seq - base for seq in seqs)
+    return base.to_bytes(8, "little") + struct.pack(f"<{len(seqs)}I", *distances)
 
 
 def pack_ranges(ranges: list[tuple[int, int]]) -> bytes:

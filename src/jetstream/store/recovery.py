@@ -14,16 +14,23 @@ from jetstream.store import _record, upkeep
 from jetstream.store._crc import crc32c
 from jetstream.store._log import Segment
 from jetstream.store._replay import BAD, MORE, find_good, load, scan
-from jetstream.store.record import HEAD, NEVER, Kind, pack_ranges, padded, ranges_of, segment_seed
+from jetstream.store.record import (
+    HEAD,
+    NEVER,
+    Kind,
+    evicted_of,
+    pack_ranges,
+    padded,
+    ranges_of,
+    segment_seed,
+)
 from jetstream.store.segment import (
     COMPACTED,
     FOOTER_MAGIC,
     HEADER_SEARCH_BYTES,
-    TRAILER_BYTES,
     Footer,
-    unpack_footer,
+    read_footer,
     unpack_header,
-    unpack_trailer,
 )
 
 if TYPE_CHECKING:
@@ -46,7 +53,6 @@ def recover(store: "FileStore") -> None:
         next_first = firsts[i + 1] if i + 1 < len(firsts) else NO_SEQ
         _Opening(store, first_seq, next_first).run()
     _compare_with_closed(store)
-    store.take_evicted()
     if sum(segment.end for segment in store.unchecked) <= CHECKED_AT_ONCE:
         for segment in store.unchecked:
             for _ in upkeep.check_segment(store, segment):
@@ -97,12 +103,14 @@ class _Opening:
         self.compacted = False
         self.damaged_bytes = 0
         self.has_footer = False
+        self.has_header = False
         self.tail_lost = 0
 
     def run(self) -> None:
         store = self.store
         found = unpack_header(self.file.read(0, min(self.size, HEADER_SEARCH_BYTES)))
         start = 0
+        self.has_header = found is not None
         if found is None:
             store.report.append(f"{self.path}: header unreadable, looking for records")
             self.damaged_bytes = 1
@@ -128,7 +136,7 @@ class _Opening:
         segment.path, segment.file, segment.extra = self.path, self.file, "named"
         segment.allocated = self.size
         self.segment = segment
-        footer = self._footer()
+        footer = read_footer(self.file)
         store.segments.append(segment)
         if footer is not None:
             self._take_footer(footer)
@@ -148,17 +156,6 @@ class _Opening:
             store._advance(last_seq, 0)
 
     # ── sealed ───────────────────────────────────────────────────────────────────────────────
-
-    def _footer(self) -> Footer | None:
-        if self.size < TRAILER_BYTES:
-            return None
-        place = unpack_trailer(self.file.read(self.size - TRAILER_BYTES, TRAILER_BYTES))
-        if place is None or place[0] + place[1] + TRAILER_BYTES != self.size:
-            return None
-        footer = unpack_footer(self.file.read(place[0], place[1]), place[2])
-        if footer is None:
-            self.store.report.append(f"{self.path}: footer damaged, reading every record")
-        return footer
 
     def _take_footer(self, footer: Footer) -> None:
         segment, store = self.segment, self.store
@@ -229,6 +226,7 @@ class _Opening:
         edge = -(-at // 8) * 8 - at
         if FOOTER_MAGIC in (rest[edge : edge + 8], rest[edge + 8 : edge + 16]):
             self.has_footer = True
+            self.store.report.append(f"{self.path}: footer damaged, every record was read")
             return -1
         if not rest.strip(b"\0"):
             return -1
@@ -248,22 +246,31 @@ class _Opening:
 
     def _end_of_scan(self, at: int) -> None:
         segment, store = self.segment, self.store
+        if at == 0:
+            self._nothing_readable()
+            return
         segment.start = min(segment.start, at) or at
         segment.resume(at)
         segment.checked = True
         segment.last_seq = max(store.last_seq, segment.first_seq - 1)
-        if self.next_first != NO_SEQ or self.has_footer:
+        if self.next_first != NO_SEQ or self.has_footer or not self.has_header:
             store.unsealed.append(segment)
             return
         if self.damaged_bytes:
             self._clear_tail(at)
         store._resume_active(segment)
         if self.tail_lost:
-            first = store.last_seq + 1
-            last = store.last_seq + self.tail_lost
-            store._control(Kind.LOST, pack_ranges([(first, last)]))
-            store._note_lost(first, last, self.damaged_bytes)
-            store._advance(last, 0)
+            note_lost_tail(store, store.last_seq + self.tail_lost, self.damaged_bytes)
+
+    def _nothing_readable(self) -> None:
+        """Neither header nor a record: a torn beginning, or damaged from end to end."""
+        store = self.store
+        store.segments.remove(self.segment)
+        held_something = self.file.read(0, self.size).strip(b"\0") != b""
+        self.file.close()
+        quarantine(store, self.path.rpartition("/")[2], "nothing in it can be read")
+        if held_something and self.next_first == NO_SEQ and self.first_seq > store.last_seq:
+            note_lost_tail(store, self.first_seq, self.size)
 
     def _clear_tail(self, at: int) -> None:
         """The end of the newest segment is torn or damaged: count what it held, then blank it.
@@ -299,8 +306,16 @@ class _Opening:
             version = int.from_bytes(body[:8], "little")
             if version > store.config_version:
                 store.config, store.config_version = body[8:], version
-        elif kind == Kind.LIMIT:
-            store._apply_limit(int.from_bytes(body, "little", signed=True))
+        elif kind == Kind.EVICTED:
+            store._forget_many(evicted_of(body))
+
+
+def note_lost_tail(store: "FileStore", last_seq: int, size: int) -> None:
+    """Sequences at the end that may have been given out and are gone: never use them again."""
+    first = store.last_seq + 1
+    store._control(Kind.LOST, pack_ranges([(first, last_seq)]))
+    store._note_lost(first, last_seq, size)
+    store._advance(last_seq, 0)
 
 
 def count_messages(rest: bytes) -> int:
@@ -309,7 +324,7 @@ def count_messages(rest: bytes) -> int:
     while at + HEAD <= len(rest):
         length = int.from_bytes(rest[at + 4 : at + 8], "little")
         kind = rest[at + 12]
-        if not HEAD <= length <= len(rest) - at or not Kind.MESSAGE <= kind <= Kind.LIMIT:
+        if not HEAD <= length <= len(rest) - at or not Kind.MESSAGE <= kind <= Kind.EVICTED:
             break
         messages += kind == Kind.MESSAGE
         at += padded(length)
@@ -338,10 +353,7 @@ def _compare_with_closed(store: "FileStore") -> None:
         return
     last_seq = msgspec.json.decode(text, type=dict[str, int])["last_seq"]
     if last_seq > store.last_seq:
-        first = store.last_seq + 1
-        store._control(Kind.LOST, pack_ranges([(first, last_seq)]))
-        store._note_lost(first, last_seq, 0)
-        store._advance(last_seq, 0)
+        note_lost_tail(store, last_seq, 0)
 
 
 __all__ = ["BAD", "note_closed", "quarantine", "recover"]

@@ -14,6 +14,7 @@ import struct
 from msgspec import Struct
 
 from jetstream.store._crc import crc32c
+from jetstream.store.files import File
 
 HEADER_MAGIC = b"JSSEGM01"
 FOOTER_MAGIC = b"JSFOOT01"
@@ -190,6 +191,17 @@ def unpack_trailer(data: bytes) -> tuple[int, int, int] | None:
     if magic != TRAILER_MAGIC or crc32c(data[:20]) != own:
         return None
     return at, length, checksum
+
+
+def read_footer(file: File) -> Footer | None:
+    """The footer of a sealed file; None when it has none, or a damaged one."""
+    size = file.size()
+    if size < TRAILER_BYTES:
+        return None
+    place = unpack_trailer(file.read(size - TRAILER_BYTES, TRAILER_BYTES))
+    if place is None or place[0] + place[1] + TRAILER_BYTES != size:
+        return None
+    return unpack_footer(file.read(place[0], place[1]), place[2])
 
 
 def unpack_footer(data: bytes, checksum: int) -> Footer | None:

@@ -21,16 +21,28 @@ from jetstream.store._replay import (
     check,
     columns,
     copy_live,
+    listed,
     place_of,
     relocate,
 )
-from jetstream.store.record import HEAD, Flags, Kind, pack_ranges, padded, ranges_of, segment_seed
+from jetstream.store.record import (
+    HEAD,
+    Flags,
+    Kind,
+    evicted_of,
+    pack_evicted,
+    pack_ranges,
+    padded,
+    ranges_of,
+    segment_seed,
+)
 from jetstream.store.segment import (
     COMPACTED,
     HEADER_SEARCH_BYTES,
     Header,
     pack_footer,
     pack_header,
+    read_footer,
     unpack_header,
 )
 
@@ -279,10 +291,13 @@ def _copy(
     oldest, start = store.segments[0].first_seq, run[0].first_seq
 
     def keep(kind: int, body: bytes) -> bytes | None:
+        # Only what may still be physically there, in an older file, needs its tombstone.
         if kind == Kind.TOMBSTONE:
-            # Only what may still be physically there, in an older file, needs its tombstone.
             needed = [each for each in ranges_of(body) if each[0] < start and each[1] >= oldest]
             return pack_ranges(needed) if needed else None
+        if kind == Kind.EVICTED:
+            still = still_there(store, [seq for seq in evicted_of(body) if oldest <= seq < start])
+            return pack_evicted(still) if still else None
         if kind == Kind.TRUNCATE:
             return body if int.from_bytes(body, "little") > oldest else None
         if kind == Kind.SKIP:
@@ -303,6 +318,27 @@ def _copy(
         if target.end - target.written >= SLICE:
             _flush(target)
         yield
+
+
+def still_there(store: "FileStore", seqs: list[int]) -> list[int]:
+    """Removed sequences whose records older files still list as existing."""
+    kept: list[int] = []
+    rest = sorted(seqs)
+    for segment in store.segments:
+        here = [seq for seq in rest if segment.first_seq <= seq <= segment.last_seq]
+        if here and segment.sealed:
+            footer = read_footer(store._file_of(segment))
+            if footer is not None:
+                here = listed(
+                    footer.first_seq,
+                    footer.last_seq,
+                    footer.subjects,
+                    footer.subject_width,
+                    footer.seqs,
+                    here,
+                )
+        kept += here
+    return kept
 
 
 def _flush(target: Segment) -> None:

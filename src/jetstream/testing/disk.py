@@ -269,7 +269,7 @@ class FaultyDisk:
         self._step("remove", path)
         if path not in self.files:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        self._rename_step(parent(path), lambda files, _: files.pop(path, None) and None)
+        self._rename_step(parent(path), lambda files, _: drop(files, path))
 
     def remove_tree(self, path: str) -> None:
         for each in sorted(self.files):
@@ -309,3 +309,7 @@ class FaultyDisk:
 
 def parent(path: str) -> str:
     return path.rpartition("/")[0] or "/"
+
+
+def drop(files: dict[str, Inode], path: str) -> None:
+    files.pop(path, None)

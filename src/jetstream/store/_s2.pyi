@@ -1,0 +1,3 @@
+BLOCK_BYTES_MAX: int
+
+def decode_block(data: bytes) -> bytes: ...
