@@ -19,6 +19,7 @@ cdef class Subscription:
     cdef public object rename        # subject as the receiver knows it (imports)
     cdef public bint filtered        # wider than a deny rule: each subject is asked
     cdef public list shadows         # the same wish in accounts this one imports from
+    cdef public Subscription parent  # of a shadow: the wish it repeats, which counts for both
 
 
 cdef class Client:
@@ -62,7 +63,7 @@ cdef class Account:
     cdef public uint64_t in_bytes
     cdef public uint64_t out_msgs
     cdef public uint64_t out_bytes
-    cdef unsigned long long _front_generation
+    cdef bytes _front_prefix  # whose route `_front_route` is; the very object, not an equal one
     cdef Route _front_route
     cdef Route route(self, const char* p, Py_ssize_t n, bint remember)
 
@@ -90,6 +91,7 @@ cdef class Broker:
     cdef readonly list dirty
     cdef public object wake           # called when the first connection becomes dirty
     cdef public object on_error
+    cdef public object now            # the time, for permissions that end
     cdef public object on_overflow
     cdef uint64_t _chance
     cdef list _ended

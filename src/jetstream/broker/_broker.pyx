@@ -167,7 +167,7 @@ cdef class Account:
             route = <Route>self.routes.get(subject)
             if route is not None:
                 return route
-        elif self.tree.same_front(p, n) and self._front_generation == self.tree.generation:
+        elif self.tree.same_front(p, n) and self._front_prefix is self.tree.front_prefix:
             # Another inbox subject under the same prefix, where only wildcards listen.
             return self._front_route
         found = self.tree.match_raw(p, n)
@@ -192,7 +192,7 @@ cdef class Account:
         )
         if not remember:
             if self.tree.same_front(p, n):
-                self._front_generation = self.tree.generation
+                self._front_prefix = self.tree.front_prefix
                 self._front_route = route
         else:
             if len(self.routes) >= ROUTES_MAX:
@@ -219,6 +219,7 @@ cdef class Broker:
         self.dirty = []
         self._ended = []
         self._chance = seed or 1
+        self.now = int  # nobody has handed in a clock yet: it is always 0
         self._sinks = []
         self._sink_numbers = {}
 
@@ -248,6 +249,7 @@ cdef class Broker:
     cdef int send(self, Subscription sub, Client origin, Message* m) except -1:
         """Encode for one subscription; 1 if it was taken."""
         cdef Client client = sub.client
+        cdef Subscription counted = sub
         cdef char* p
         cdef char* start
         cdef size_t sid_len
@@ -257,18 +259,20 @@ cdef class Broker:
         cdef bytes renamed
         if sub.closed or client.gone or (client is origin and not client.echo):
             return 0
-        if sub.limit > 0 and sub.delivered >= sub.limit:
-            return 0
-        if sub.filtered and client.permissions.denies_delivery(
-            PyBytes_FromStringAndSize(m.subject, m.subject_len)
-        ):
-            return 0
         if sub.rename is not None:
             renamed = sub.rename(PyBytes_FromStringAndSize(m.subject, m.subject_len))
             if renamed is None:
                 return 0
             subject = PyBytes_AS_STRING(renamed)
             subject_len = PyBytes_GET_SIZE(renamed)
+        if sub.filtered and client.permissions.denies_delivery(
+            PyBytes_FromStringAndSize(subject, subject_len)
+        ):
+            return 0
+        if sub.parent is not None:
+            counted = sub.parent
+        if counted.limit > 0 and counted.delivered >= counted.limit:
+            return 0
         sid_len = PyBytes_GET_SIZE(sub.sid)
         body = m.payload_len + (m.headers_len if client.headers else 0)
         if client.outbox.size + client.in_transport + body > client.pending_max:
@@ -277,7 +281,7 @@ cdef class Broker:
                 if self.on_overflow is not None:
                     self.on_overflow(client)
             return 0
-        sub.delivered += 1
+        counted.delivered += 1
         start = client.outbox.reserve(subject_len + sid_len + m.reply_len + body + 64)
         p = start
         if m.headers_len and client.headers:
@@ -321,13 +325,13 @@ cdef class Broker:
         self.out_msgs += 1
         self.out_bytes += body
         if client.tracks_replies and m.reply_len:
-            client.permissions.may_answer(PyBytes_FromStringAndSize(m.reply, m.reply_len))
+            client.permissions.note_reply(PyBytes_FromStringAndSize(m.reply, m.reply_len), self.now())
         if origin is not None and client.outbox.size > client.pending_max // 4 * 3:
             origin.stalled = True
         if not client.dirty:
             self._mark(client)
-        if sub.limit > 0 and sub.delivered >= sub.limit:
-            self._ended.append(sub)
+        if counted.limit > 0 and counted.delivered >= counted.limit:
+            self._ended.append(counted)
         return 1
 
     cdef int _one_of(self, list group, Client origin, Message* m) except -1:
@@ -626,7 +630,7 @@ cdef class Broker:
     cdef bint _permitted(self, Client client, Message* m):
         cdef bytes subject = PyBytes_FromStringAndSize(m.subject, m.subject_len)
         cdef bytes reply = PyBytes_FromStringAndSize(m.reply, m.reply_len)
-        if client.permissions is not None and not client.permissions.can_publish(subject):
+        if client.permissions is not None and not client.permissions.can_publish(subject, self.now()):
             client.refuse_publish(subject, b"")
             return False
         if _is_server_subject(m.subject, m.subject_len):
