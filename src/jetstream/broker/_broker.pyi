@@ -19,6 +19,7 @@ class Subscription:
     rename: Callable[[bytes], bytes | None] | None
     filtered: bool
     shadows: list[Subscription] | None
+    parent: Subscription | None
     def __init__(
         self,
         client: Client | None,
@@ -85,6 +86,7 @@ class Broker:
     wake: Callable[[], None] | None
     on_error: Callable[[Exception], None] | None
     on_overflow: Callable[[Client], None] | None
+    now: Callable[[], int]
     in_msgs: int
     in_bytes: int
     out_msgs: int

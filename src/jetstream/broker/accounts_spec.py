@@ -3,11 +3,13 @@
 The server builds them (`server/accounts.py`), the broker lives by them. Nothing here decides.
 """
 
+from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct
 
 from jetstream.broker.permissions import PermissionRules
+from jetstream.subjects.match import is_subset
 
 UNLIMITED = -1
 GLOBAL_ACCOUNT = "$G"
@@ -107,6 +109,26 @@ class AccountSpec(Struct, frozen=True):
     name_tag: str = ""
     tags: tuple[str, ...] = ()
     expires_ns: int = 0
+
+
+def export_for(wanted: ImportSpec, exports: Iterable[ExportSpec]) -> ExportSpec | None:
+    """The export that covers the import; the narrowest wins."""
+    covering = [
+        export
+        for export in exports
+        if export.kind == wanted.kind and is_subset(wanted.subject, export.subject)
+    ]
+    if not covering:
+        return None
+    return max(covering, key=lambda export: (export.subject == wanted.subject, len(export.subject)))
+
+
+def may_import(export: ExportSpec, importer: str, subject: str) -> bool:
+    """Public, listed by name, or the account's own name stands at the token position."""
+    if export.account_token_position:
+        tokens = subject.split(".")
+        return tokens[export.account_token_position - 1] == importer
+    return export.accounts is None or importer in export.accounts
 
 
 def stream_transform(wanted: ImportSpec) -> tuple[str, str]:

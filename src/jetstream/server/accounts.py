@@ -4,7 +4,7 @@
 `accounts_of` gives the broker the whole set, with the global and the system account.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from jetstream.broker.accounts_spec import (
     GLOBAL_ACCOUNT,
@@ -13,18 +13,34 @@ from jetstream.broker.accounts_spec import (
     AccountSpec,
     ExportSpec,
     ImportSpec,
+    export_for,
+    may_import,
     service_transform,
     stream_transform,
 )
 from jetstream.errors import JetStreamError
 from jetstream.server.options import Options
-from jetstream.subjects.match import is_subset, overlaps
+from jetstream.subjects.match import overlaps
 from jetstream.subjects.tokens import is_valid_literal, is_valid_subject
 from jetstream.subjects.transform import BadTransform, SubjectTransform
 
 
 class AccountError(JetStreamError):
     """Accounts that do not fit together."""
+
+
+def specs_of(options: Options) -> dict[str, AccountSpec]:
+    """Every account of a server, by name, wherever it is described."""
+    if not options.is_operator_mode:
+        return accounts_of(options)
+    # Only with tokens to read is there anything to decode.
+    from jetstream.server.operator import directory_of
+
+    directory = directory_of(options)
+    found = {spec.name: spec for spec in directory.accounts}
+    if directory.system_account:
+        found.setdefault(directory.system_account, AccountSpec(directory.system_account))
+    return found
 
 
 def accounts_of(options: Options) -> dict[str, AccountSpec]:
@@ -43,6 +59,15 @@ def accounts_of(options: Options) -> dict[str, AccountSpec]:
             raise AccountError("system_account in config not found")
         found[system] = AccountSpec(system)
     return found
+
+
+def system_name(options: Options) -> str:
+    """The system account's name, wherever it is described; empty if there is none."""
+    if not options.is_operator_mode:
+        return system_account_of(options)
+    from jetstream.server.operator import directory_of
+
+    return directory_of(options).system_account
 
 
 def system_account_of(options: Options) -> str:
@@ -140,26 +165,6 @@ def import_problem(importer: str, wanted: ImportSpec, exporter: AccountSpec) -> 
             f'"{source}" to "{destination}": {error}'
         )
     return ""
-
-
-def export_for(wanted: ImportSpec, exports: Iterable[ExportSpec]) -> ExportSpec | None:
-    """The export that covers the import; the narrowest wins."""
-    covering = [
-        export
-        for export in exports
-        if export.kind == wanted.kind and is_subset(wanted.subject, export.subject)
-    ]
-    if not covering:
-        return None
-    return max(covering, key=lambda export: (export.subject == wanted.subject, len(export.subject)))
-
-
-def may_import(export: ExportSpec, importer: str, subject: str) -> bool:
-    """Public, listed by name, or the account's own name stands at the token position."""
-    if export.account_token_position:
-        tokens = subject.split(".")
-        return tokens[export.account_token_position - 1] == importer
-    return export.accounts is None or importer in export.accounts
 
 
 def _has_circle(start: str, wanted: ImportSpec, known: dict[str, AccountSpec]) -> bool:

@@ -78,6 +78,7 @@ class Connection(Client, asyncio.BufferedProtocol):
         self.next_ping_ns = 0
         self.ping_sent_ns = 0
         self.rtt_ns = 0
+        self.connect_ns = 0  # from the greeting to CONNECT: the first guess at the round trip
         self.auth_deadline_ns = 0
         self.closing_deadline_ns = 0
         self.stalls = 0
@@ -234,6 +235,7 @@ class Connection(Client, asyncio.BufferedProtocol):
             self.close(Reason.NO_RESPONDERS_HEADERS, "no responders requires headers support")
             return True
         self.connect = connect
+        self.connect_ns = self.connect_ns or self.server.clock.now() - self.started_ns
         self.verbose, self.pedantic, self.echo = connect.verbose, connect.pedantic, connect.echo
         self.headers = connect.headers and not self.server.options.no_header_support
         self.parser.headers_agreed = self.headers

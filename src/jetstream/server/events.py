@@ -131,3 +131,14 @@ def statsz(server: "Server") -> dict[str, Any]:
         found["jetstream"] = jetstream | {"config": config}
     found["gomaxprocs"] = facts.core_count()
     return found
+
+
+def request_info(server: "Server", connection: "Connection", share: bool) -> dict[str, Any]:
+    """`Nats-Request-Info`: who asks, when a request crosses accounts; little unless it is shared."""
+    rtt_ns = connection.rtt_ns or connection.connect_ns
+    if not share:
+        return {"acc": connection.account.name, "rtt": rtt_ns}
+    found = client_info(connection)
+    del found["name_tag"]
+    last = {name: found.pop(name) for name in ("kind", "client_type")}
+    return found | {"rtt": rtt_ns, "server": server.name} | last

@@ -4,6 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from jetstream.clock import SECOND
+from jetstream.server.accounts import specs_of
 from jetstream.server.auth import Authenticator, AuthError, Identity
 from jetstream.server.closed import Reason
 from jetstream.server.connection import Connection, subscription_violation
@@ -26,7 +27,7 @@ async def reload(server: "Server", options: Options) -> list[str]:
     server.options = options
     server.authenticator.close()
     server.authenticator = authenticator
-    server.accounts.update(options)
+    server.accounts.update(specs_of(options))
     for service in server.services:
         hook = getattr(service, "on_accounts_changed", None)
         if hook is not None:

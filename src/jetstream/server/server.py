@@ -22,6 +22,7 @@ from jetstream.broker._broker import Account, Broker, Client, Subscription
 from jetstream.broker.accounts import Accounts
 from jetstream.clock import SECOND, Clock, Random, SystemClock
 from jetstream.security.nkeys import KeyKind, KeyPair
+from jetstream.server.accounts import specs_of, system_name
 from jetstream.server.auth import Authenticator, AuthError, Identity
 from jetstream.server.closed import ClosedConnection, Reason
 from jetstream.server.connection import Connection
@@ -73,7 +74,15 @@ class Server:
         self.broker.wake = self.wake
         self.broker.on_error = self.on_handler_error
         self.broker.on_overflow = self.on_overflow
-        self.accounts = Accounts(self.broker, self.options)
+        self.broker.now = self.clock.monotonic
+        self.accounts = Accounts(
+            self.broker,
+            specs_of(self.options),
+            system_name(self.options),
+            now=self.clock.monotonic,
+            random=self.random,
+        )
+        self.accounts.describe = self._describe
         self.authenticator = Authenticator(self.options)
         self.connections: dict[int, Connection] = {}
         self.closed: deque[ClosedConnection] = deque(maxlen=self.options.max_closed_clients)
@@ -487,6 +496,13 @@ class Server:
     def on_subscribed(self, connection: Connection, sub: Subscription) -> None:
         """Accounts that this one imports streams from hear of it too."""
         self.accounts.add_shadows(connection.account, sub)
+
+    def _describe(self, client: Client, share: bool) -> bytes:
+        """What a request that crosses accounts tells about its sender."""
+        from jetstream.server.events import request_info
+
+        assert isinstance(client, Connection)
+        return msgspec.json.encode(request_info(self, client, share))
 
     # --- INFO ---------------------------------------------------------------------------------
 
