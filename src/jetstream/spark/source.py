@@ -289,19 +289,19 @@ class StreamReader(RangeReader, DataSourceStreamReader, SupportsTriggerAvailable
         planner = self._planner()
         states = planner.states()
         latest = to_json({n: Mark(s.last_seq, s.created) for n, s in states.items()})
-        latest["readMode"] = self._mode
+        latest["readMode"] = self._chosen_mode()
         if planner.losses:
             latest["lost"] = "; ".join(map(str, planner.losses[-5:]))
         return latest
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        planner = self._planner()
+        planned = self._planner().partitions(from_json(start), from_json(end))
+        return [StreamPartition(piece, self._chosen_mode()) for piece in planned]
+
+    def _chosen_mode(self) -> str:
         if not self._mode:
-            self._mode = planner.choose_mode()
-        return [
-            StreamPartition(piece, self._mode)
-            for piece in planner.partitions(from_json(start), from_json(end))
-        ]
+            self._mode = self._planner().choose_mode()
+        return self._mode
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self.read_partition(partition)
