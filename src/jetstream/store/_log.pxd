@@ -22,6 +22,7 @@ cdef class Segment:
     cdef public int64_t max_time
     cdef public uint32_t seed
     cdef public bint sealed
+    cdef public bint whole              # allocate its memory at once: it lives only there
     cdef public bint checked            # every record was read back and its checksum compared
     cdef public object file
     cdef public str path

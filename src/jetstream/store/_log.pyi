@@ -21,6 +21,7 @@ class Segment:
     max_time: int
     seed: int
     sealed: bool
+    whole: bool
     checked: bool
     file: Any
     path: str

@@ -16,8 +16,15 @@ import array
 from heapq import heappop, heappush
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdlib cimport free, realloc
 from libc.string cimport memcmp, memcpy, memmove
+
+cdef extern from "stdlib.h":
+    int posix_memalign(void** out, size_t alignment, size_t size) nogil
+
+cdef extern from "sys/mman.h":
+    int MADV_HUGEPAGE
+    int madvise(void* at, size_t size, int advice) nogil
 
 from jetstream.errors import StoreError
 from jetstream.store._index cimport HAS_EXPIRY, HAS_HEADERS, SIZE_MASK, Index, Slot
@@ -35,6 +42,7 @@ cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
 
 cdef enum:
     FIRST_MEMORY = 8192
+    HUGE_PAGE = 2097152
     UNSYNCED_KEPT_MAX = 33554432    # bytes kept for a second attempt while the disk does not sync
     WINDOWS = 4
     READ_AHEAD = 131072
@@ -82,6 +90,7 @@ cdef class Segment:
         cdef uint64_t safe = min(self.written, self.synced)
         cdef uint64_t drop, room
         cdef char* grown
+        cdef void* fresh = NULL
         if self.written - self.mem_from > UNSYNCED_KEPT_MAX:
             safe = self.written
         drop = safe - self.mem_from if safe > self.mem_from else 0
@@ -92,11 +101,21 @@ cdef class Segment:
         room = max(self.mem_room * 2, <uint64_t>FIRST_MEMORY)
         while room < used + need:
             room *= 2
-        if self.file is None and room > self.limit and used + need <= self.limit:
-            room = self.limit
-        grown = <char*>realloc(self.mem, room)
-        if grown == NULL:
-            raise MemoryError
+        if self.whole:
+            room = max(self.limit, used + need)
+        if self.whole and room >= HUGE_PAGE:
+            # Untouched memory costs nothing, and huge pages spare a fault every few messages.
+            room = (room + HUGE_PAGE - 1) & ~<uint64_t>(HUGE_PAGE - 1)
+            if posix_memalign(&fresh, HUGE_PAGE, room) != 0:
+                raise MemoryError
+            madvise(fresh, room, MADV_HUGEPAGE)
+            memcpy(fresh, self.mem, used)
+            free(self.mem)
+            grown = <char*>fresh
+        else:
+            grown = <char*>realloc(self.mem, room)
+            if grown == NULL:
+                raise MemoryError
         self.mem = grown
         self.mem_room = room
         return 0

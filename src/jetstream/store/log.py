@@ -28,13 +28,14 @@ from jetstream.store.files import Disk, File
 from jetstream.store.record import Kind, pack_ranges, segment_seed
 from jetstream.store.segment import Header, Identity, pack_header
 
-SEGMENT_BYTES_MIN = 1 << 20
+SEGMENT_BYTES_MIN = 4 << 20
 SEGMENT_BYTES_MAX = 64 << 20
 ALLOCATE_MIN = 64 << 10
 ALLOCATE_MAX = 4 << 20
-ZEROED_MAX = 256 << 10
-"""Up to here new space is filled with zeros, not only reserved: overwriting needs no metadata at
-sync, which is what a lone publisher waits for. Busy logs reserve in larger steps instead."""
+ZEROED_STEP = 256 << 10
+ZEROED_WRITE_MAX = 16 << 10
+"""A log that is written in pieces up to this size gets new space filled with zeros, not only
+reserved: overwriting needs no metadata at sync, which is what a lone publisher waits for."""
 
 NAMED = "named"
 """In `Segment.extra`: the file's name is on disk. Before: its header, not yet written, or None."""
@@ -257,7 +258,7 @@ class FileStore(LogBase):
 
     def _segment_size(self) -> int:
         total = sum(segment.end for segment in self.segments[-64:])
-        return min(max(total // 4, self.segment_bytes_min), self.segment_bytes_max)
+        return min(max(total // 2, self.segment_bytes_min), self.segment_bytes_max)
 
     def _resume_active(self, segment: Segment) -> None:
         """Go on filling the newest segment after a restart."""
@@ -316,10 +317,11 @@ class FileStore(LogBase):
     def _allocate(self, segment: Segment, need: int) -> None:
         if need <= segment.allocated:
             return
-        step = min(max(segment.end // 4, ALLOCATE_MIN), ALLOCATE_MAX)
-        size = min(max(need + step, need), max(segment.limit, need))
+        small = segment.end - segment.written <= ZEROED_WRITE_MAX
+        step = min(max(segment.end // 4, ALLOCATE_MIN), ZEROED_STEP if small else ALLOCATE_MAX)
+        size = min(need + step, max(segment.limit, need))
         segment.file.allocate(size)
-        if size - need <= ZEROED_MAX:
+        if small and size > need:
             segment.file.write(need, bytes(size - need))
         segment.allocated = size
 

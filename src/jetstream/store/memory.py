@@ -13,7 +13,7 @@ from jetstream.store._replay import squeeze
 from jetstream.store._subjects import Filter
 
 SEGMENT_BYTES_MIN = 64 << 10
-SEGMENT_BYTES_MAX = 4 << 20
+SEGMENT_BYTES_MAX = 16 << 20
 
 
 class MemoryStore(LogBase):
@@ -35,6 +35,7 @@ class MemoryStore(LogBase):
         total = sum(segment.end for segment in self.segments[-8:])
         size = min(max(total // 2, SEGMENT_BYTES_MIN), SEGMENT_BYTES_MAX)
         segment = Segment(first_seq, 8, size)
+        segment.whole = True
         self.segments.append(segment)
         self.active = segment
 
