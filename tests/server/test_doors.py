@@ -36,7 +36,11 @@ def with_server(config: str, scenario: Scenario) -> None:
 
 async def connect(server: Server, **how: Any) -> Any:
     url = how.pop("url", server.url)
-    quiet: dict[str, Any] = {"allow_reconnect": False, "connect_timeout": 2, "max_reconnect_attempts": 0}
+    quiet: dict[str, Any] = {
+        "allow_reconnect": False,
+        "connect_timeout": 2,
+        "max_reconnect_attempts": 0,
+    }
 
     async def ignore(error: Exception) -> None:
         pass

@@ -215,7 +215,6 @@ async def _peek(
     ready: asyncio.Future[None] = loop.create_future()
     number = sock.fileno()
 
-
     def on_ready() -> None:
         if not ready.done():
             ready.set_result(None)

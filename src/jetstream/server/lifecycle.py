@@ -28,6 +28,10 @@ async def reload(server: "Server", options: Options) -> list[str]:
     server.authenticator.close()
     server.authenticator = authenticator
     server.accounts.update(specs_of(options))
+    if server.engine is not None:
+        for account in server.accounts:
+            if account.jetstream is None and account.spec.jetstream is not None:
+                server.engine.enable(account)
     for service in server.services:
         hook = getattr(service, "on_accounts_changed", None)
         if hook is not None:

@@ -141,6 +141,10 @@ class Process:
             text = str(error).rstrip("\n")
             self.log.error("Failed to reload server configuration: %s", text)
             return text
+        except Exception as problem:
+            # A reload must never take the server down with it.
+            self.log.error("Failed to reload server configuration", exc_info=problem)
+            return repr(problem)
         self.options = options
         for line in lines:
             self.log.info("%s", line)
