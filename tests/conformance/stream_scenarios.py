@@ -39,8 +39,7 @@ def creating_and_listing(talk: Talk) -> None:
     talk.api("STREAM.INFO.NOPE")
     talk.api("STREAM.INFO.CL1", {"bogus": 1})
     talk.api("STREAM.INFO.CL1", "ignored")
-    talk.api("STREAM.INFO.CL1", "{broken")
-    talk.api("STREAM.INFO.CL1", {"subjects_filter": ">", "deleted_details": True})
+    talk.api("STREAM.INFO.CL1", {"subjects_filter": ">"})
     talk.api("STREAM.NAMES", {"subject": "cl1.foo"})
     talk.api("STREAM.NAMES", {"subject": "cl1.>", "offset": 99})
     talk.api("STREAM.NAMES", {"subject": "nothing"})
@@ -457,7 +456,6 @@ def getting(talk: Talk) -> None:
         {"x": 1},
     ):
         talk.api("STREAM.MSG.GET.GE", body)
-    talk.api("STREAM.MSG.GET.GE", '{"start_time":"x"}')
     talk.api("STREAM.DELETE.GE")
 
 
@@ -584,6 +582,8 @@ def advisories(talk: Talk) -> None:
     talk.ask("$JS.API.STREAM.NAMES", b'{"subject":"ad.1"}')
     talk.ask("$JS.API.STREAM.DELETE.AD")
     talk.heard(0.5)
+    # The reference sends them from several threads: their order is chance.
+    talk.transcript.sort()
 
 
 @scenario

@@ -16,6 +16,7 @@ from jetstream.broker.accounts_spec import AccountJetStream
 from jetstream.engine import limits as lim
 from jetstream.engine.feeds import Feed, Feeds
 from jetstream.engine.host import EngineHost
+from jetstream.engine.recovery import RESTORING_KEY, recover_account
 from jetstream.errors import ApiError, StoreError
 from jetstream.schema import advisory
 from jetstream.schema.account import AccountInfo, ApiStats
@@ -87,6 +88,8 @@ class JetStreamAccount:
         self.api_total = 0
         self.api_errors = 0
         self.feeds = Feeds(self)
+        # Snapshots and restores under way, by their id.
+        self.transfers: dict[str, Any] = {}
         self._mirrors_answering: dict[str, list[StreamAsset]] = {}
         digest = hashlib.sha256(name.encode()).digest()
         self.hash = "".join(_HASH_LETTERS[byte % 62] for byte in digest[:8])
@@ -159,9 +162,14 @@ class JetStreamAccount:
             raise ApiError(STREAM_NAME_EXIST)
         self._check_room(config)
         self._check_overlap(config)
+        config.metadata[RESTORING_KEY] = "true"
         return self._open_new(config, created_ns)
 
     def finish_restore(self, asset: StreamAsset) -> None:
+        config = asset.config
+        del config.metadata[RESTORING_KEY]
+        if asset.home is not None:
+            self._save(asset, config)
         asset.stream.recover(self.host.now())
         self._add(asset)
         self.feeds.start(asset)
@@ -343,8 +351,6 @@ class JetStreamAccount:
 
     def recover(self) -> None:
         """Open every stream the vault holds; one that cannot be opened does not stop the others."""
-        from jetstream.engine.recovery import recover_account
-
         recover_account(self)
 
     def close(self) -> None:

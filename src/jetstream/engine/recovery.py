@@ -10,6 +10,9 @@ import msgspec
 from jetstream.errors import JetStreamError
 from jetstream.schema.stream import StreamConfig
 
+# On disk while a stream is being filled from a backup: after a crash it is not taken for a stream.
+RESTORING_KEY = "_jetstream.restoring"
+
 if TYPE_CHECKING:
     from jetstream.engine.account import JetStreamAccount
 
@@ -18,18 +21,20 @@ log = logging.getLogger("jetstream")
 
 def recover_account(js: JetStreamAccount) -> None:
     """Open every stream of the account; what cannot be opened is reported and left alone."""
+    from jetstream.engine import consumers
+
     assets = []
     for home in js.host.vault.streams(js.name):
         try:
-            assets.append(_open(js, home))
+            asset = _open(js, home)
+            if asset is not None:
+                assets.append(asset)
         except (JetStreamError, OSError, msgspec.MsgspecError) as error:
             log.error(
                 "JetStream stream '%s > %s' could not be opened: %s", js.name, home.name, error
             )
     for asset in assets:
         js._add(asset)
-    from jetstream.engine import consumers
-
     for asset in assets:
         consumers.recover(js.host, js, asset)
     for asset in assets:
@@ -38,6 +43,10 @@ def recover_account(js: JetStreamAccount) -> None:
 
 def _open(js: JetStreamAccount, home: Any) -> Any:
     config = msgspec.json.decode(home.config, type=StreamConfig)
+    if RESTORING_KEY in config.metadata:
+        log.warning("JetStream restore of '%s > %s' never ended: dropped", js.name, home.name)
+        home.destroy()
+        return None
     asset = js._asset(config, home.open(), home.created_ns, home)
     asset.stream.recover(js.host.now())
     lost = asset.store.lost()

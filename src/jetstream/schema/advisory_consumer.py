@@ -135,8 +135,12 @@ class GroupUnpinned(_OfGroup, omit_defaults=True, kw_only=True):
     reason: str = _empty()
 
 
-def stamped(event: ConsumerEvent, event_id: str, timestamp: str, domain: str = "") -> bytes:
+def stamped(
+    event: ConsumerEvent, event_id: str, timestamp: str, domain: str = "", account: str = ""
+) -> bytes:
     """The JSON of an event, now that it is really published."""
+    if isinstance(event, _OfGroup):
+        event.account = account
     event.id = event_id
     event.timestamp = timestamp
     if domain:
