@@ -11,7 +11,7 @@ import re
 import selectors
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -19,6 +19,10 @@ HALF_CLOSE = b"\x00half-close"
 CLOSE = b"\x00close"
 SILENCE = b"\x00wait"  # send nothing, only listen
 
+REPLY = b"<reply>"  # stands for the reply subject of the last request that crossed accounts
+
+_CROSSED = re.compile(rb"_R_\.\w+\.\w+")
+_REQUEST_INFO = re.compile(rb"Nats-Request-Info: (\{.*?\})\r\n")
 _INFO = re.compile(rb"INFO (\{[^\r\n]*\}) ?\r\n", re.DOTALL)
 
 Step = tuple[str, bytes]
@@ -68,6 +72,8 @@ def hold(port: int, steps: Sequence[Step], pause_s: float, slice_bytes: int = 0)
                         peer.read()
                     peer.socket.setblocking(False)
                     selector.register(peer.socket, selectors.EVENT_READ, peer)
+                replies = _CROSSED.findall(bytes(peers[name].received))
+                data = data.replace(REPLY, replies[-1] if replies else b"none")
                 _act(selector, peers[name], data, slice_bytes)
                 _listen(selector, pause_s)
             return {
@@ -113,9 +119,34 @@ def _listen(selector: selectors.BaseSelector, pause_s: float) -> None:
                 selector.unregister(key.fileobj)
 
 
-def _reduced(received: bytes) -> bytes:
-    def keys(match: re.Match[bytes]) -> bytes:
-        found = set(json.loads(match[1])) - {"git_commit"}  # tells of a build, not of behaviour
-        return b"INFO " + " ".join(sorted(found)).encode() + b"\r\n"
+def frames(received: bytes) -> Iterator[bytes]:
+    """Control lines, messages together with what they carry."""
+    while received:
+        line, _, _ = received.partition(b"\r\n")
+        size = len(line) + 2
+        if line.startswith((b"MSG ", b"HMSG ")):
+            size += int(line.split()[-1]) + 2
+        yield received[:size]
+        received = received[size:]
 
-    return _INFO.sub(keys, received)
+
+def _reduced(received: bytes) -> bytes:
+    """What may differ between two servers is taken out: ids, times, opaque replies."""
+    return b"".join(_reduced_frame(frame) for frame in frames(received))
+
+
+def _reduced_frame(frame: bytes) -> bytes:
+    if info := _INFO.fullmatch(frame):
+        found = set(json.loads(info[1])) - {"git_commit"}  # tells of a build, not of behaviour
+        return b"INFO " + " ".join(sorted(found)).encode() + b"\r\n"
+    frame = _CROSSED.sub(b"_R_.x.y", frame)
+    who = _REQUEST_INFO.search(frame)
+    if who is None:
+        return frame
+    names = " ".join(json.loads(who[1])).encode()
+    changed = _REQUEST_INFO.sub(b"Nats-Request-Info: " + names + b"\r\n", frame)
+    line, _, rest = changed.partition(b"\r\n")
+    *arguments, headers, total = line.split(b" ")
+    shorter = len(frame) - len(changed)
+    sizes = [b"%d" % (int(headers) - shorter), b"%d" % (int(total) - shorter)]
+    return b" ".join([*arguments, *sizes]) + b"\r\n" + rest

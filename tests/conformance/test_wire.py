@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 
 import pytest
-from tests.conformance.dialogue import CLOSE, HALF_CLOSE, SILENCE, Seen, Step, hold
+from tests.conformance.dialogue import CLOSE, HALF_CLOSE, SILENCE, Seen, Step, frames, hold
 from tests.conformance.servers import Ours, Reference, reference_binary
 
 pytestmark = [
@@ -517,27 +517,16 @@ def ports() -> Iterator[tuple[int, int]]:
         yield reference.port, ours.port
 
 
-def _frames(received: bytes) -> Iterator[bytes]:
-    """Control lines, messages together with what they carry."""
-    while received:
-        line, _, _ = received.partition(b"\r\n")
-        size = len(line) + 2
-        if line.startswith((b"MSG ", b"HMSG ")):
-            size += int(line.split()[-1]) + 2
-        yield received[:size]
-        received = received[size:]
-
-
-def _in_any_order(seen: dict[str, Seen]) -> dict[str, object]:
+def in_any_order(seen: dict[str, Seen]) -> dict[str, object]:
     """Several subscriptions that get the same message may be served in any order."""
     found: dict[str, object] = {}
     for name, one in seen.items():
-        runs = groupby(_frames(one.received), key=lambda frame: frame.startswith((b"MSG", b"HMSG")))
+        runs = groupby(frames(one.received), key=lambda frame: frame.startswith((b"MSG", b"HMSG")))
         found[name] = [sorted(run) if are else list(run) for are, run in runs], one.closed
     return found
 
 
-def _both(
+def both(
     ports: tuple[int, int], steps: Sequence[Step], pause_s: float, cut: int = 0
 ) -> list[dict[str, Seen]]:
     with ThreadPoolExecutor(2) as pool:
@@ -548,8 +537,8 @@ def _both(
 def test_a_client_sees_the_same(ports: tuple[int, int], steps: Sequence[Step]) -> None:
     # A slow machine may need longer to become quiet: a difference counts when it stays.
     for pause_s in (0.04, 0.25, 1.0):
-        reference, ours = _both(ports, steps, pause_s)
-        if _in_any_order(ours) == _in_any_order(reference):
+        reference, ours = both(ports, steps, pause_s)
+        if in_any_order(ours) == in_any_order(reference):
             return
     assert ours == reference
 
@@ -567,7 +556,7 @@ def test_where_the_bytes_are_cut_is_not_seen(
     ports: tuple[int, int], name: str, slice_bytes: int
 ) -> None:
     for pause_s in (0.05, 0.3, 1.0):
-        reference, ours = _both(ports, [("a", SINGLE[name])], pause_s, slice_bytes)
+        reference, ours = both(ports, [("a", SINGLE[name])], pause_s, slice_bytes)
         if reference == ours:
             return
     assert ours == reference

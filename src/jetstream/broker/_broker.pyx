@@ -644,18 +644,20 @@ cdef class Broker:
     cdef int _publish_mapped(self, Client client, Account account, Message* m) except -1:
         """Through the account's subject mappings; one message at a time."""
         cdef bytes subject = account.mapping(PyBytes_FromStringAndSize(m.subject, m.subject_len))
-        if subject is None:
-            return 0
-        taken = self.publish(
-            account,
-            subject,
-            PyBytes_FromStringAndSize(m.payload, m.payload_len),
-            PyBytes_FromStringAndSize(m.reply, m.reply_len),
-            PyBytes_FromStringAndSize(m.headers, m.headers_len),
-            client,
-        )
-        if taken == 0 and m.reply_len and client.no_responders:
-            self._nobody_there(client, m)
+        cdef bytes reply = PyBytes_FromStringAndSize(m.reply, m.reply_len)
+        taken = 0
+        if subject is not None:
+            taken = self.publish(
+                account,
+                subject,
+                PyBytes_FromStringAndSize(m.payload, m.payload_len),
+                reply,
+                PyBytes_FromStringAndSize(m.headers, m.headers_len),
+                client,
+            )
+        if taken == 0:
+            # What is lost on purpose was meant for a subject without a name.
+            self.no_responders(client, subject or b"", reply)
         return 0
 
     cdef int _nobody_there(self, Client client, Message* m) except -1:

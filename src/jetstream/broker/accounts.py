@@ -103,7 +103,7 @@ class Accounts:
     def _responses_of(self, account: Account) -> Responses:
         found = self._responses.get(account.name)
         if found is None:
-            found = Responses(account, self.broker, self._random, self._now)
+            found = Responses(account, self.broker, self._random, self._now, self._responses_of)
             self._responses[account.name] = found
         return found
 

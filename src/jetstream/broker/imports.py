@@ -50,8 +50,16 @@ class _Response:
 class Responses:
     """The answers an account still owes to others; each under an opaque subject of its own."""
 
-    def __init__(self, account: Account, broker: Broker, random: Random, now: Now) -> None:
+    def __init__(
+        self,
+        account: Account,
+        broker: Broker,
+        random: Random,
+        now: Now,
+        of_account: "Callable[[Account], Responses]",
+    ) -> None:
         self._account = account
+        self._of_account = of_account
         self._broker = broker
         self._random = random
         self._now = now
@@ -97,12 +105,14 @@ class Responses:
         if response.expires <= now:
             del self._waiting[subject]
             return False
+        if reply and not reply.startswith(_ACK_PREFIX):
+            # An answer that asks for an answer: the way back is opaque, too.
+            back = self._of_account(response.to)
+            reply = back.expect(self._account, reply, response.once, response.threshold_ns)
         taken = self._broker.publish(response.to, response.reply, payload, reply, headers, origin)
         # A stream of answers ends with an empty one.
-        if response.once or not taken or not (payload or headers):
-            self._waiting.pop(subject, None)
-        else:
-            self._waiting.pop(subject, None)
+        self._waiting.pop(subject, None)
+        if taken and not response.once and (payload or headers):
             response.expires = now + response.threshold_ns
             self._waiting[subject] = response
         return taken > 0

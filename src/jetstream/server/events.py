@@ -127,14 +127,14 @@ def statsz(server: "Server") -> dict[str, Any]:
     jetstream = monitor.jetstream_varz(server)
     if jetstream:
         config = dict(jetstream["config"])
-        config.pop("store_dir", None)  # where data lies is nobody's business over the wire
+        config.pop("store_dir", None)  # where data lies is nobody's business on the wire
         found["jetstream"] = jetstream | {"config": config}
     found["gomaxprocs"] = facts.core_count()
     return found
 
 
 def request_info(server: "Server", connection: "Connection", share: bool) -> dict[str, Any]:
-    """`Nats-Request-Info`: who asks, when a request crosses accounts; little unless it is shared."""
+    """`Nats-Request-Info`: who asks, when a request crosses accounts; little unless shared."""
     rtt_ns = connection.rtt_ns or connection.connect_ns
     if not share:
         return {"acc": connection.account.name, "rtt": rtt_ns}
