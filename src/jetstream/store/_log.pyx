@@ -228,6 +228,8 @@ cdef class LogBase(View):
         cdef uint32_t sid
         if self.trouble is not None:
             raise StoreError(self.trouble)
+        if expires_at < 0:
+            expires_at = NEVER
         if seq == 0:
             seq = self.last_seq + 1
         elif seq <= self.last_seq:
@@ -561,6 +563,21 @@ cdef class LogBase(View):
                     merged.append(below)
             merged.append((low, high))
         self.lost_ranges = merged
+
+    def _was_removed(self, uint64_t first, uint64_t last):
+        """These were removed on purpose: their records being gone is no loss."""
+        cdef list left = []
+        if not self.lost_ranges:
+            return
+        for low, high in self.lost_ranges:
+            if last < low or first > high:
+                left.append((low, high))
+                continue
+            if low < first:
+                left.append((low, first - 1))
+            if high > last:
+                left.append((last + 1, high))
+        self.lost_ranges = left
 
     def lost(self):
         return LostData(list(self.lost_ranges), self.lost_bytes) if self.lost_ranges else None

@@ -292,9 +292,12 @@ class _Opening:
             if len(body) % 16:
                 upkeep.erase_again(store, ranges)
             store._forget_ranges(ranges)
+            for first, last in ranges:
+                store._was_removed(first, last)
         elif kind == Kind.TRUNCATE:
             floor = int.from_bytes(body, "little")
             store._forget_below(floor)
+            store._was_removed(0, floor - 1)
             store._floor_written = max(store._floor_written, floor)
         elif kind in (Kind.SKIP, Kind.LOST):
             for first, last in ranges_of(body):
@@ -307,7 +310,11 @@ class _Opening:
             if version > store.config_version:
                 store.config, store.config_version = body[8:], version
         elif kind == Kind.EVICTED:
-            store._forget_many(evicted_of(body))
+            evicted = evicted_of(body)
+            store._forget_many(evicted)
+            if store.lost_ranges:
+                for seq in evicted:
+                    store._was_removed(seq, seq)
 
 
 def note_lost_tail(store: "FileStore", last_seq: int, size: int) -> None:
