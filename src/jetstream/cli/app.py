@@ -121,12 +121,27 @@ class Command(Helpful):
         super().__init__(*args, **kwargs)
         self.examples = examples
         self.aliases = tuple(aliases)
+        for param in self.params:
+            if isinstance(param, click.Argument) and param.name in COMPLETED:
+                # Names of streams, buckets and the like are completed from the server.
+                param._custom_shell_complete = _complete_names
 
     def invoke(self, ctx: click.Context) -> Any:
         result = super().invoke(ctx)
         if inspect.iscoroutine(result):
             return run(result)
         return result
+
+
+COMPLETED = frozenset(
+    ("stream", "consumer", "bucket", "key", "file", "source_stream", "source_consumer", "name")
+)
+
+
+def _complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+    from jetstream.cli.completion import names
+
+    return names(ctx, param, incomplete)
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
@@ -215,6 +230,16 @@ class LazyGroup(Group):
             command.aliases = entry.aliases
         command.name = name
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        from click.shell_completion import CompletionItem
+
+        found = [
+            CompletionItem(name, help=entry.help)
+            for name, entry in self.entries.items()
+            if name.startswith(incomplete) and not entry.hidden
+        ]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}

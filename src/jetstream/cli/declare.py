@@ -141,9 +141,8 @@ async def diff(files: tuple[str, ...], more_files: tuple[str, ...], prune: bool)
     if screen().json:
         _show(steps, [])
     for step in steps if not screen().json else []:
-        say(
-            f"{step.kind} {step.stream if step.kind == 'stream' else f'{step.stream} > {step.name}'}:"
-        )
+        name = step.stream if step.kind == "stream" else f"{step.stream} > {step.name}"
+        say(f"{step.kind} {name}:")
         unified(step.lines or [f"-     {step.verb}"])
     if steps:
         raise Quit(1)

@@ -1,4 +1,4 @@
-"""What `apply` wants: files read as desired streams, consumers and buckets, and the plan to get there.
+"""What `apply` wants: files read as desired streams, consumers, buckets, and the way there.
 
 Pure: files and the server's present state in, a list of steps out. Only fields that a file states
 are compared, so defaults of the server are no drift.

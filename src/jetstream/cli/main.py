@@ -55,7 +55,6 @@ ENTRIES: dict[str, Entry] = {
     "completion": _entry("completion", "shell completion", "", _DATA, attribute="command"),
     "cheat": _entry("cheat", "worked examples", "", _DATA, attribute="command"),
     "jsm": _entry("jsm", "the words of the 2019 preview tool", "", _DATA),
-    "_complete": _entry("completion", "", attribute="candidates", hidden=True),
 }
 
 
