@@ -29,13 +29,12 @@ def test_one_dash_or_two_with_or_without_equals(argv: tuple[str, ...] | str) -> 
 
 
 def test_every_flag_reaches_its_option() -> None:
-    found = options_of(
-        *(
-            "-a 1.2.3.4 -p -1 -n hub -P pid -m 8222 --client_advertise h:1 --ports_file_dir d"
-        ).split(),
-        *("-l log --logtime=false --logtime_utc -D -V --log_size_limit 5 -js -sd dir").split(),
-        *("--max_traced_msg_len 7 --user u --pass p --console 9 --log-format json").split(),
+    line = (
+        "-a 1.2.3.4 -p -1 -n hub -P pid -m 8222 --client_advertise h:1 --ports_file_dir d "
+        "-l log --logtime=false --logtime_utc -D -V --log_size_limit 5 -js -sd dir "
+        "--max_traced_msg_len 7 --user u --pass p --console 9 --log-format json"
     )
+    found = options_of(*line.split())
     assert (found.host, found.port, found.server_name, found.pid_file) == (
         "1.2.3.4",
         -1,

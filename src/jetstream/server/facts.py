@@ -76,5 +76,13 @@ def connections_of(server: "Server", account: "Account") -> "list[Connection]":
     return [c for c in server.connections.values() if c.account is account and c.connected]
 
 
-def domain_of(server: "Server") -> str:
-    return server.options.jetstream.domain
+def account_traffic(server: "Server", account: "Account") -> tuple[int, int, int, int]:
+    """Messages and bytes in, then out, of the clients that are here or left lately."""
+    here = [c for c in server.connections.values() if c.account is account]
+    gone = [c for c in server.closed if c.account == account.name]
+    return (
+        sum(c.in_msgs for c in here) + sum(c.in_msgs for c in gone),
+        sum(c.in_bytes for c in here) + sum(c.in_bytes for c in gone),
+        sum(c.out_msgs for c in here) + sum(c.out_msgs for c in gone),
+        sum(c.out_bytes for c in here) + sum(c.out_bytes for c in gone),
+    )

@@ -6,6 +6,7 @@ order and omissions are those of the reference. `Bad` is a question that cannot 
 
 from typing import TYPE_CHECKING, Any
 
+from jetstream.broker.accounts_spec import ImportSpec
 from jetstream.schema.times import rfc3339
 from jetstream.server import facts
 from jetstream.server.options import VERSION
@@ -259,8 +260,12 @@ def account_detail(server: "Server", account: "Account") -> dict[str, Any]:
         }
     if spec.exports:
         found["exports"] = [_export(export) for export in spec.exports]
-    if spec.imports:
-        found["imports"] = [_import(wanted) for wanted in spec.imports]
+    imports = sorted(spec.imports, key=lambda wanted: wanted.kind != "stream")
+    shown = [_import(wanted) for wanted in imports]
+    if account is not server.accounts.system:
+        shown += [_import(wanted) for wanted in _system_imports(server, account.name)]
+    if shown:
+        found["imports"] = shown
     if spec.jwt:
         found |= {"jwt": spec.jwt, "issuer_key": spec.issuer}
     found["name_tag"] = spec.name_tag or account.name
@@ -277,6 +282,19 @@ def _export(export: Any) -> dict[str, Any]:
     if export.kind == "service":
         found["response_type"] = export.response
     return found
+
+
+def _system_imports(server: "Server", name: str) -> list[ImportSpec]:
+    """What every account takes from the system account without asking."""
+    system = server.accounts.system.name
+    offered = (
+        (f"$SYS.REQ.ACCOUNT.{name}.CONNZ", "$SYS.REQ.ACCOUNT.PING.CONNZ", False),
+        (f"$SYS.REQ.ACCOUNT.{name}.CONNZ", "$SYS.REQ.SERVER.PING.CONNZ", False),
+        (f"$SYS.REQ.ACCOUNT.{name}.STATZ", "$SYS.REQ.ACCOUNT.PING.STATZ", False),
+        (f"$SYS.REQ.USER.{name}.INFO", "$SYS.REQ.USER.INFO", True),
+        ("$JS.API.>", "$JS.API.>", True),
+    )
+    return [ImportSpec("service", system, subject, to, share) for subject, to, share in offered]
 
 
 def _import(wanted: Any) -> dict[str, Any]:
@@ -309,6 +327,7 @@ def account_stats(server: "Server", account: "Account") -> dict[str, Any]:
         return {"msgs": msgs, "bytes": size, "gateways": none, "routes": none, "leafs": none}
 
     clients = facts.connections_of(server, account)
+    in_msgs, in_bytes, out_msgs, out_bytes = facts.account_traffic(server, account)
     return {
         "acc": account.name,
         "name": account.spec.name_tag or account.name,
@@ -316,8 +335,8 @@ def account_stats(server: "Server", account: "Account") -> dict[str, Any]:
         "leafnodes": 0,
         "total_conns": len(clients),
         "num_subscriptions": len(account.tree),
-        "sent": flow(account.out_msgs, account.out_bytes),
-        "received": flow(account.in_msgs, account.in_bytes),
+        "sent": flow(out_msgs, out_bytes),
+        "received": flow(in_msgs, in_bytes),
         "slow_consumers": 0,
     }
 

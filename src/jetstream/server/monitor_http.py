@@ -5,6 +5,8 @@ are enough; a web framework would cost more to import than everything else here.
 """
 
 import asyncio
+import sys
+import traceback
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
@@ -88,6 +90,9 @@ class MonitorDoor:
             "/leafz": lambda q: _json(monitor.leafz(server)),
             "/ipqueuesz": lambda q: _json({}),
             "/raftz": lambda q: (404, _TEXT, b"No Raft nodes registered"),
+            "/expvarz": lambda q: _json({"cmdline": sys.argv}),
+            "/debug/vars": lambda q: _json({"cmdline": sys.argv}),
+            "/stacksz": lambda q: (200, _JSON, _stacks().encode()),
             "/metrics": self._metrics,
         }
 
@@ -194,6 +199,15 @@ class MonitorDoor:
 
 def _json(value: Any) -> Answer:
     return 200, _JSON, escape(msgspec.json.format(msgspec.json.encode(value)))
+
+
+def _stacks() -> str:
+    """Where every thread is right now."""
+    parts = []
+    for number, frame in sys._current_frames().items():
+        lines = "".join(traceback.format_stack(frame))
+        parts.append(f"thread {number}:\n{lines}")
+    return "\n".join(parts)
 
 
 class _HttpConnection(asyncio.Protocol):

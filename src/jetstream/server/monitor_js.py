@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import Struct, field
 
 from jetstream.schema.times import rfc3339
@@ -202,7 +203,7 @@ def _stream(
     from jetstream.api.streams import stream_info
 
     now = server.clock.now()
-    info = stream_info(js, asset)
+    info = stream_info(js, asset, listed=True)
     found: dict[str, Any] = {
         "name": asset.name,
         "created": rfc3339(asset.created_ns),
@@ -225,14 +226,9 @@ def _stream(
 
 
 def _without_config(info: Any) -> Any:
-    from msgspec import structs, to_builtins
-
-    try:
-        return structs.replace(info, config=None)
-    except TypeError:
-        plain = to_builtins(info)
-        plain.pop("config", None)
-        return plain
+    plain = msgspec.to_builtins(info)
+    plain.pop("config", None)
+    return plain
 
 
 # --- health ---

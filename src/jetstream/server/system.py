@@ -209,7 +209,7 @@ class SystemServices:
         def jsz(body: bytes) -> Any:
             js = server.engine.accounts.get(account) if server.engine is not None else None
             if js is None:
-                raise Bad(f"Account {account} is not JetStream enabled")
+                raise Bad(f'account "{account}" not found')
             return monitor_js.account_info(server, js, _asked(body, JszOptions))
 
         def info(body: bytes) -> Any:
