@@ -225,25 +225,21 @@ async def test_consume_drains_what_has_arrived(js: Any) -> None:
     assert len(seen) == 100
 
 
-async def test_a_failing_callback_does_not_end_the_flow(url: str) -> None:
-    import jetstream
-
+async def test_a_failing_callback_does_not_end_the_flow(js: Any) -> None:
     errors: list[Exception] = []
-    async with jetstream.connect(url, on_error=errors.append) as nc:
-        js = nc.jetstream()
-        consumer = await (await filled(js, 3)).create_consumer(durable_name="c")
-        seen: list[int] = []
+    js.connection.options.on_error = errors.append
+    consumer = await (await filled(js, 3)).create_consumer(durable_name="c")
+    seen: list[int] = []
 
-        def callback(message: JetStreamMessage) -> None:
-            seen.append(message.seq)
-            raise ValueError("no")
+    def callback(message: JetStreamMessage) -> None:
+        seen.append(message.seq)
+        raise ValueError("no")
 
-        context = await consumer.consume(callback)
-        while len(seen) < 3:
-            await asyncio.sleep(0.01)
-        await context.stop()
-        assert len(errors) == 3
-        await js.delete_stream("S")
+    context = await consumer.consume(callback)
+    while len(seen) < 3:
+        await asyncio.sleep(0.01)
+    await context.stop()
+    assert len(errors) == 3
 
 
 async def test_deleting_the_consumer_ends_the_flow_with_an_error(js: Any) -> None:
@@ -333,18 +329,16 @@ async def test_priority_groups_overflow_and_pinned(js: Any) -> None:
         await pinned.unpin("g")
 
 
-async def test_a_closed_connection_ends_a_fetch(url: str) -> None:
+async def test_a_closed_connection_ends_a_fetch(js: Any, url: str) -> None:
     import jetstream
 
-    async with jetstream.connect(url) as helper:
-        nc = await jetstream.connect(url)
-        consumer = await (await filled(nc.jetstream(), 0)).create_consumer(durable_name="c")
-        waiting = asyncio.ensure_future(consumer.fetch(1, max_wait=5))
-        await nc.flush()
-        await nc.close()
-        with pytest.raises(ConnectionError):
-            await asyncio.wait_for(waiting, 10)
-        await helper.jetstream().delete_stream("S")
+    await (await filled(js, 0)).create_consumer(durable_name="c")
+    nc = await jetstream.connect(url)
+    waiting = asyncio.ensure_future(nc.jetstream().consumer_handle("S", "c").fetch(1, max_wait=5))
+    await nc.flush()
+    await nc.close()
+    with pytest.raises(ConnectionError):
+        await asyncio.wait_for(waiting, 10)
 
 
 async def test_a_batch_becomes_an_arrow_table(js: Any) -> None:

@@ -88,18 +88,14 @@ async def test_futures_resolve_in_any_order_of_asking(js: Any) -> None:
     assert (await futures[3]).seq == 4
 
 
-async def test_the_window_holds_publishers_back(url: str) -> None:
-    import jetstream as package
-
-    async with package.connect(url) as nc:
-        js = nc.jetstream(publish_window=10)
-        await js.create_stream(name="S")
-        for n in range(200):
-            await js.publish_async("S", b"%d" % n)
-            assert js.publish_async_pending <= 10
-        await js.publish_async_complete()
-        assert (await js.stream_info("S")).state.messages == 200
-        await js.delete_stream("S")
+async def test_the_window_holds_publishers_back(js: Any) -> None:
+    narrow = js.connection.jetstream(publish_window=10)
+    await narrow.create_stream(name="S")
+    for n in range(200):
+        await narrow.publish_async("S", b"%d" % n)
+        assert narrow.publish_async_pending <= 10
+    await narrow.publish_async_complete()
+    assert (await narrow.stream_info("S")).state.messages == 200
 
 
 async def test_a_refused_async_publish_raises_when_asked(js: Any) -> None:

@@ -11,6 +11,7 @@ from jetstream.client.config import ConsumerLimits, StreamConfig, StreamSource, 
 from jetstream.client.errors import ApiError, NoMessageError, StreamNotFoundError
 from jetstream.client.snapshot import SnapshotResult
 from jetstream.schema.stream import StreamConfig as WireConfig
+from tests.client.conftest import ServerProcess, gone
 
 
 async def filled(js: Any, n: int = 10, **fields: Any) -> Any:
@@ -171,7 +172,9 @@ async def test_a_sealed_stream_refuses_everything(js: Any) -> None:
     assert caught.value.err_code == 10109
 
 
-async def test_a_backup_can_be_restored_under_its_name(js: Any, tmp_path: Path) -> None:
+async def test_a_backup_can_be_restored_under_its_name(
+    js: Any, server: ServerProcess, tmp_path: Path
+) -> None:
     stream = await filled(js, 500, description="kept")
     await stream.create_consumer(durable_name="c")
     steps: list[int] = []
@@ -184,6 +187,7 @@ async def test_a_backup_can_be_restored_under_its_name(js: Any, tmp_path: Path) 
     assert steps == sorted(steps)
     assert result.bytes == steps[-1]
     await stream.delete()
+    await gone(server)
     restored = await js.restore_stream(tmp_path / "backup", progress=progress)
     assert restored.state["messages"] == 500
     again = await js.stream("S")
@@ -192,11 +196,14 @@ async def test_a_backup_can_be_restored_under_its_name(js: Any, tmp_path: Path) 
     assert [name async for name in again.consumer_names()] == ["c"]
 
 
-async def test_a_backup_can_go_through_memory_without_our_first_line(js: Any) -> None:
+async def test_a_backup_can_go_through_memory_without_our_first_line(
+    js: Any, server: ServerProcess
+) -> None:
     stream = await filled(js, 50)
     memory = io.BytesIO()
     result = await stream.snapshot(memory, consumers=False, bare=True)
     await stream.delete()
+    await gone(server)
     memory.seek(0)
     await js.restore_stream(memory, config=result.config, state=result.state)
     assert (await js.stream_info("S")).state.messages == 50

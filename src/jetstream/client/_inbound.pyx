@@ -231,7 +231,7 @@ def frames(Batch batch, Py_ssize_t start, Py_ssize_t stop, type cls, connection)
     return made, statuses
 
 
-def in_order(list received, uint64_t consumer_seq):
+def in_order(received, uint64_t consumer_seq):
     """How many of these deliveries follow each other without a gap, the first being `consumer_seq`."""
     cdef Py_ssize_t i
     cdef Frame frame
@@ -242,7 +242,7 @@ def in_order(list received, uint64_t consumer_seq):
     return len(received)
 
 
-def total_size(list received):
+def total_size(received):
     """Bytes of all these messages."""
     cdef Py_ssize_t total = 0
     cdef Frame frame

@@ -247,12 +247,17 @@ def from_wire(raw: Any, name: str = "") -> Any:
     return raw
 
 
+def moment(time_ns: int) -> datetime:
+    """Unix nanoseconds as a datetime in UTC, cut to microseconds (never later than it was)."""
+    seconds, nanos = divmod(time_ns, 1_000_000_000)
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=nanos // 1000)
+
+
 def parse_time(text: str) -> datetime | None:
     """RFC 3339 to a datetime in UTC, None for the zero time."""
     if not text or text == ZERO_TIME:
         return None
-    seconds, nanos = divmod(parse_rfc3339(text), 1_000_000_000)
-    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=nanos // 1000)
+    return moment(parse_rfc3339(text))
 
 
 def merged(kind: type[T], given: Any, fields: dict[str, Any]) -> dict[str, Any]:

@@ -107,6 +107,8 @@ class Connection:
         self._tasks: set[asyncio.Task[Any]] = set()
         # Called after a reconnect, when the subscriptions are back: pulls ask again.
         self.on_restored: set[Callable[[], None]] = set()
+        # Called when it is closed for good.
+        self.on_finished: set[Callable[[], None]] = set()
         self._spare_inboxes: list[PullInbox] = []
 
     # --- publish
@@ -430,6 +432,8 @@ class Connection:
             subscription._finish()
         self._subscriptions.clear()
         self.receivers.clear()
+        for told in list(self.on_finished):
+            told()
 
     def report_error(self, error: Exception) -> None:
         """An error nobody waits for."""

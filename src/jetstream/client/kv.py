@@ -8,7 +8,7 @@ set is the expected-last-subject-sequence header of a publish.
 
 import re
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
@@ -22,6 +22,7 @@ from jetstream.client.config import (
     StreamConfig,
     StreamSource,
     SubjectTransform,
+    moment,
 )
 from jetstream.client.consumer import _seconds
 from jetstream.client.errors import (
@@ -86,7 +87,7 @@ class Entry(Struct, frozen=True, kw_only=True):
 
     @property
     def created(self) -> datetime:
-        return datetime.fromtimestamp(self.created_ns / 1e9, UTC)
+        return moment(self.created_ns)
 
     @property
     def text(self) -> str:

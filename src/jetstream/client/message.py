@@ -6,13 +6,14 @@ headers and numbers when asked.
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
 
 from jetstream.client._inbound import Frame
+from jetstream.client.config import moment
 from jetstream.client.errors import NotJetStreamMessageError
 from jetstream.wire.headers import Headers
 
@@ -79,7 +80,7 @@ class Metadata(Struct, frozen=True, kw_only=True):
     @property
     def time(self) -> datetime:
         """When the stream stored it (microseconds; `time_ns` has all digits)."""
-        return datetime.fromtimestamp(self.time_ns / 1e9, UTC)
+        return moment(self.time_ns)
 
 
 class Delivery(BaseMessage):

@@ -129,13 +129,19 @@ class Fetch:
         inbox: PullInbox = connection.take_inbox()
         inbox.receiver = self.receive
         connection.on_restored.add(self._restored)
+        connection.on_finished.add(self._closed)
         try:
             connection.send(self._subject, inbox.subject_bytes, None, to_json(self._request))
             await self._until(wait)
         finally:
             connection.on_restored.discard(self._restored)
+            connection.on_finished.discard(self._closed)
             connection.give_inbox(inbox, self.clean)
         return self.messages
+
+    def _closed(self) -> None:
+        self.messages.error = ConnectionClosedError("the connection was closed")
+        self._end(clean=False)
 
     def _restored(self) -> None:
         # The request died with the old link; what we have is what there is.
@@ -152,10 +158,9 @@ class Fetch:
                 return
             patience = min(left, 2 * heartbeat) if heartbeat else left
             await asyncio.wait([self._done], timeout=patience)
-            if self._connection.is_closed and not self._done.done():
-                self.messages.error = ConnectionClosedError("the connection was closed")
-                return
-            if heartbeat and loop.time() - self._last_heard > 2 * heartbeat:
+            if heartbeat and not self._done.done() and (
+                loop.time() - self._last_heard > 2 * heartbeat
+            ):
                 self.messages.error = MissingHeartbeatError("two heartbeats were missed")
                 return
 
@@ -242,6 +247,7 @@ class PullStream:
         self._inbox = connection.take_inbox()
         self._inbox.receiver = self.receive
         connection.on_restored.add(self._restored)
+        connection.on_finished.add(self._tell)
         self._pull()
         self._plan_watch()
 
@@ -404,16 +410,16 @@ class PullStream:
                 raise StopAsyncIteration
             if self._wake is None:
                 self._wake = self._connection.loop.create_future()
-            await asyncio.wait([self._wake], timeout=1.0)
+            await asyncio.shield(self._wake)
         message = self._buffer.popleft()
+        if self._left is not None:
+            self._left -= 1
         if self._bytes_max:
             self._buffer_bytes -= message.size
             if self._asked_bytes + self._buffer_bytes <= self._threshold:
                 self._pull()
         elif self._asked + len(self._buffer) <= self._threshold:
             self._pull()
-        if self._left is not None:
-            self._left -= 1
         return message
 
     async def take(self, most: int) -> list[JetStreamMessage]:
@@ -442,6 +448,7 @@ class PullStream:
         if self._watch is not None:
             self._watch.cancel()
         self._connection.on_restored.discard(self._restored)
+        self._connection.on_finished.discard(self._tell)
         if self._inbox is not None and not self._connection.is_closed:
             self._connection.give_inbox(self._inbox, clean=False)
         self._inbox = None

@@ -6,14 +6,14 @@ answers with JSON and base64.
 
 import base64
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from jetstream.client.api import Api
-from jetstream.client.config import time_to_wire
+from jetstream.client.config import moment, time_to_wire
 from jetstream.client.errors import (
     NoMessageError,
     NoRespondersError,
@@ -50,7 +50,7 @@ class StreamMessage(Struct, frozen=True, kw_only=True):
     @property
     def time(self) -> datetime:
         """When it was stored (microseconds; `time_ns` has all digits)."""
-        return datetime.fromtimestamp(self.time_ns / 1e9, UTC)
+        return moment(self.time_ns)
 
     @property
     def text(self) -> str:
