@@ -72,7 +72,9 @@ def _made(
         raise ApiError(refusals.STREAM_REPLICAS_NOT_SUPPORTED)
     asset = js.stream(stream)
     found = consumers.create(js, asset, config, action=asked.action, pedantic=asked.pedantic)
-    if found.config.durable_name and not found.config.mem_storage:
+    is_kept = bool(found.config.durable_name) and not found.config.mem_storage
+    if is_kept and found.config.is_pull:
+        # A push consumer delivers at once; its answer must not come behind its messages.
         request.after_sync = asset
     return [shown(found.consumer.info(request.now))]
 

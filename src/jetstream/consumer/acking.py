@@ -120,7 +120,7 @@ class Acking(Memory):
 
     def _on_plus_ack(self, seq: int, consumer_seq: int, deliveries: int, now: int) -> None:
         if self._sample:
-            self._sample_ack(seq, now)
+            self._sample_ack(seq, consumer_seq, deliveries, now)
         self._settle_one(seq, consumer_seq, now)
         self._record("acked", seq, now)
 
@@ -147,7 +147,7 @@ class Acking(Memory):
         if self.retains and not self.tracks:
             self._effects.settled.extend(seqs)
 
-    def _sample_ack(self, seq: int, now: int) -> None:
+    def _sample_ack(self, seq: int, consumer_seq: int, deliveries: int, now: int) -> None:
         found = self.pending.table.get(seq)
         if found is None:
             return
@@ -155,14 +155,13 @@ class Acking(Memory):
         if self._sampled < 100:
             return
         self._sampled -= 100
-        consumer_seq, delivered_at, deliveries, _ = found
         self._effects.advisories.append(
             AckMetric(
                 stream=self.stream,
                 consumer=self.name,
                 consumer_seq=consumer_seq,
                 stream_seq=seq,
-                ack_time=now - delivered_at,
+                ack_time=now - found[1],
                 deliveries=deliveries,
             )
         )

@@ -60,7 +60,7 @@ def check_create(
         config.deliver_policy = "all"
     if config.priority_policy == "none":
         config.priority_policy = ""
-    config.metadata = _stored_metadata(config)
+    config.metadata = stored_metadata(config)
     _fill_defaults(config, stream, ceilings, pedantic)
     _check_numbers(config)
     _check_flow_control_acks(config, given)
@@ -109,7 +109,7 @@ def required_level(config: ConsumerConfig) -> int:
     return 1 if config.pause_until or config.priority_policy or config.priority_groups else 0
 
 
-def _stored_metadata(config: ConsumerConfig) -> dict[str, str]:
+def stored_metadata(config: ConsumerConfig) -> dict[str, str]:
     """The client's keys and the level we need; sorted, as the reference prints maps."""
     kept = {k: v for k, v in config.metadata.items() if k not in _SERVER_METADATA}
     kept[_REQUIRED_LEVEL] = str(required_level(config))
@@ -356,7 +356,7 @@ def check_update(old: ConsumerConfig, new: ConsumerConfig) -> ConsumerConfig:
     if new.durable_name and not old.durable_name and not new.inactive_threshold:
         # An ephemeral one that becomes durable keeps its threshold.
         updated.inactive_threshold = old.inactive_threshold
-    updated.metadata = _stored_metadata(updated)
+    updated.metadata = stored_metadata(updated)
     return updated
 
 

@@ -11,6 +11,7 @@ from typing import Final
 from jetstream.clock import SECOND
 from jetstream.consumer import state, statuses
 from jetstream.consumer.acking import Acking
+from jetstream.consumer.config import stored_metadata
 from jetstream.consumer.groups import Groups, NewId
 from jetstream.consumer.options import parse_options
 from jetstream.consumer.pulls import (
@@ -45,6 +46,7 @@ class Consumer(Acking):
 
     __slots__ = (
         "_active_at",
+        "_asked_pause",
         "_has_interest",
         "_late",
         "_new_id",
@@ -80,7 +82,11 @@ class Consumer(Acking):
         self._has_interest: HasInterest = _anybody
         self._active_at = now
         self._replay = Replay(view) if config.replay_policy == "original" else None
-        self.paused_until = parse_rfc3339(config.pause_until) if config.pause_until else 0
+        until = parse_rfc3339(config.pause_until) if config.pause_until else 0
+        self.paused_until = until if until > now else 0
+        self._asked_pause = until
+        if fresh and self.paused_until:
+            self._announce_pause(until, True)
         if fresh:
             self.cursor.start(config, stream.max_msgs_per_subject == 1)
             self.pending.floor_stream = self.cursor.stream_seq
@@ -361,16 +367,20 @@ class Consumer(Acking):
     def pause(self, until: int, now: int) -> None:
         """Deliver nothing before `until`; 0 or the past: go on."""
         paused = until > now
-        if paused or self.paused_until:
-            self._announce_pause(until if paused else 0)
+        if until != self._asked_pause:
+            self._announce_pause(until, paused)
+        self._asked_pause = until
         self.paused_until = until if paused else 0
         self.config.pause_until = rfc3339(until) if paused else ""
+        self.config.metadata = stored_metadata(self.config)
 
-    def _announce_pause(self, until: int) -> None:
-        text = rfc3339(until) if until else ""
+    def _announce_pause(self, until: int, paused: bool) -> None:
         self._effects.advisories.append(
             ConsumerPause(
-                stream=self.stream, consumer=self.name, paused=until > 0, pause_until=text
+                stream=self.stream,
+                consumer=self.name,
+                paused=paused,
+                pause_until=rfc3339(until),
             )
         )
 
@@ -430,7 +440,8 @@ class Consumer(Acking):
     def expire(self, now: int) -> None:
         """Time has passed: everything that was due happens."""
         if self.paused_until and now >= self.paused_until:
-            self.pause(0, now)
+            self._asked_pause = 0
+            self.pause(self.paused_until, now)
         self._expire_deliveries(now)
         effects = self._effects
         if self.pulls.queue:

@@ -46,7 +46,7 @@ class Groups:
         """A pinned client names its pin; a wrong one is told so at once."""
         if self.policy != "pinned_client" or not request.id:
             return None
-        if request.id != self.pin:
+        if self.pin and request.id != self.pin:
             return statuses.PIN_MISMATCH
         self.pinned_at = now
         return None

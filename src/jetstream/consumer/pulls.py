@@ -77,16 +77,14 @@ def refusal_of(request: NextRequest, config: ConsumerConfig, bare: bool) -> byte
         return statuses.exceeded("MaxRequestMaxBytes", config.max_bytes)
     if request.idle_heartbeat and request.idle_heartbeat * 2 > request.expires:
         return statuses.bad_request("heartbeat value too large")
-    if config.priority_policy and not bare:
-        return _group_refusal(request, config)
-    return None
+    return None if bare else _group_refusal(request, config)
 
 
 def _group_refusal(request: NextRequest, config: ConsumerConfig) -> bytes | None:
     text = ""
-    if not request.group:
+    if config.priority_policy and not request.group:
         text = "Priority Group missing"
-    elif request.group not in config.priority_groups:
+    elif config.priority_policy and request.group not in config.priority_groups:
         text = "Invalid Priority Group"
     elif (request.min_pending or request.min_ack_pending) and config.priority_policy != "overflow":
         text = "Not a Overflow Priority consumer"

@@ -338,7 +338,7 @@ def _announce(js: "JetStreamAccount", event: ConsumerEvent) -> None:
     subject = event.subject()
     host = js.host
     if host.has_interest(js.name, subject):
-        body = stamped(event, host.random.nuid(), rfc3339(host.now()), js.domain)
+        body = stamped(event, host.random.nuid(), rfc3339(host.now()), js.domain, js.name)
         host.publish(js.name, subject, b"", body)
 
 

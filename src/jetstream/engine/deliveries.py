@@ -171,6 +171,8 @@ class Deliveries:
         group = (config.deliver_group or "").encode() or None
         bound = desk.account.has_interest(subject, group)
         asset.consumer.on_interest(bound, self.engine.now())
+        if bound:
+            desk.listening[asset.name] = asset
 
     def _asker(self, account: Account) -> Callable[[bytes], bool]:
         ask = self._asks.get(account.name)
