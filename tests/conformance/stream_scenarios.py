@@ -385,7 +385,7 @@ def removing(talk: Talk) -> None:
         talk.state("RM")
     talk.api("STREAM.MSG.DELETE.RM", {"seq": 14, "no_erase": True})
     talk.api("STREAM.INFO.RM", {"deleted_details": True})
-    for body in (
+    purges: list[dict[str, Any]] = [
         {"filter": "rm.1", "keep": 1},
         {"seq": 8},
         {"seq": 2, "keep": 1},
@@ -396,8 +396,9 @@ def removing(talk: Talk) -> None:
         {"x": 1},
         {},
         {"seq": 50},
-    ):
-        talk.api("STREAM.PURGE.RM", body)
+    ]
+    for asked in purges:
+        talk.api("STREAM.PURGE.RM", asked)
         talk.state("RM")
     talk.api("STREAM.DELETE.RM")
     quietly(talk, "RM2", subjects=["rm2.>"], deny_delete=True, deny_purge=True)
@@ -410,17 +411,18 @@ def removing(talk: Talk) -> None:
 @scenario
 def first_sequences(talk: Talk) -> None:
     for storage in ("file", "memory"):
-        quietly(talk, "FS", subjects=["fs.>"], first_seq=100, storage=storage)
-        talk.state("FS")
-        put(talk, "fs.1", {"Nats-Expected-Last-Sequence": "99"})
-        put(talk, "fs.1", {"Nats-Expected-Last-Subject-Sequence": "100"})
-        talk.api("STREAM.MSG.DELETE.FS", {"seq": 101})
-        talk.state("FS")
-        talk.api("STREAM.MSG.DELETE.FS", {"seq": 100})
-        talk.state("FS")
-        put(talk, "fs.1")
-        talk.state("FS")
-        talk.ask("$JS.API.STREAM.DELETE.FS")
+        name, subject = f"FS{storage}", f"fs.{storage}"
+        quietly(talk, name, subjects=[subject], first_seq=100, storage=storage)
+        talk.state(name)
+        put(talk, subject, {"Nats-Expected-Last-Sequence": "99"})
+        put(talk, subject, {"Nats-Expected-Last-Subject-Sequence": "100"})
+        talk.api(f"STREAM.MSG.DELETE.{name}", {"seq": 101})
+        talk.state(name)
+        talk.api(f"STREAM.MSG.DELETE.{name}", {"seq": 100})
+        talk.state(name)
+        put(talk, subject)
+        talk.state(name)
+        talk.ask(f"$JS.API.STREAM.DELETE.{name}")
 
 
 @scenario
@@ -588,6 +590,9 @@ def advisories(talk: Talk) -> None:
 
 @scenario
 def account_numbers(talk: Talk) -> None:
+    heard = talk.ask("$JS.API.STREAM.NAMES")
+    for name in json.loads(heard[1])["streams"] or () if heard else ():
+        talk.ask(f"$JS.API.STREAM.DELETE.{name}")
     quietly(talk, "AN", subjects=["an"], max_bytes=1000)
     quietly(talk, "AM", subjects=["am"], max_bytes=500, storage="memory")
     put(talk, "an")
