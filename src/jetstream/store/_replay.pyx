@@ -53,6 +53,7 @@ def scan(LogBase log not None, Segment segment not None, const unsigned char[::1
         else:
             if log.last_seq + 1 < r.seq <= stop_seq:
                 gap(log.last_seq + 1, r.seq - 1)
+                log._advance(r.seq - 1, 0)
             control(r.kind, r.seq, r.time_ns, r.payload[:r.payload_len])
         at += padded(r.length)
         segment.end = base + at

@@ -52,6 +52,7 @@ def recover(store: "FileStore") -> None:
     for i, first_seq in enumerate(firsts):
         next_first = firsts[i + 1] if i + 1 < len(firsts) else NO_SEQ
         _Opening(store, first_seq, next_first).run()
+    _account_for_the_front(store)
     _compare_with_closed(store)
     if sum(segment.end for segment in store.unchecked) <= CHECKED_AT_ONCE:
         for segment in store.unchecked:
@@ -348,6 +349,14 @@ def note_closed(store: "FileStore") -> None:
     text = msgspec.json.encode({"last_seq": store.last_seq})
     line = text + b" %08x\n" % crc32c(text)
     store.disk.replace(f"{store.directory}/{CLOSED}", line)
+
+
+def _account_for_the_front(store: "FileStore") -> None:
+    """Files go from the front only after the floor was written: else the first ones are missing."""
+    if store.segments:
+        oldest, floor = store.segments[0].first_seq, max(store._floor_written, 1)
+        if floor < oldest:
+            store._note_lost(floor, oldest - 1, 0)
 
 
 def _compare_with_closed(store: "FileStore") -> None:

@@ -299,7 +299,7 @@ def _copy(
             still = still_there(store, [seq for seq in evicted_of(body) if oldest <= seq < start])
             return pack_evicted(still) if still else None
         if kind == Kind.TRUNCATE:
-            return body if int.from_bytes(body, "little") > oldest else None
+            return body if int.from_bytes(body, "little") >= oldest else None
         if kind == Kind.SKIP:
             return None
         return body
