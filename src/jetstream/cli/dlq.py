@@ -149,9 +149,7 @@ async def _streams(session: Session) -> None:
         print_json([info["config"]["name"] for info in infos])
         return
     if not infos:
-        say(
-            "No dead-letter streams; a consumer gets one with --metadata jsx.dead_letter.stream=NAME"
-        )
+        say("No dead-letter streams; --metadata jsx.dead_letter.stream=NAME gives a consumer one")
         return
     table = Table("Dead-letter Streams", "Stream", "Letters", "Size", "Last", left=["Size", "Last"])
     for info in infos:

@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -255,13 +254,11 @@ async def no_stream(session: Session, subject: str) -> Failure:
 async def _atomic(session: Session, messages: Iterator[Outgoing]) -> None:
     """All or nothing: the stream must allow atomic batches."""
     batch = session.jetstream().batch()
-    last: Outgoing | None = None
+    count = 0
     for message in messages:
-        if last is not None:
-            await batch.add(last.subject, last.body, headers=last.headers)
-        last = message
-    if last is None:
+        count += 1
+        await batch.add(message.subject, message.body, headers=message.headers)
+    if not count:
         raise Failure("there is nothing to send")
-    ack = await batch.commit(last.subject, last.body, headers=last.headers)
-    say(f"Stored in Stream: {ack.stream} Sequence: {ack.seq} Batch: {ack.count} messages")
-    sys.stdout.flush()
+    ack = await batch.commit()
+    say(f"Stored in Stream: {ack.stream} Sequence: {ack.seq} Batch: {count} messages")
