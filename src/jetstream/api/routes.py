@@ -9,7 +9,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from jetstream.api import account as account_api
-from jetstream.api import cluster, consumers, legacy, messages, snapshot, streams
+from jetstream.api import cluster, consumers, extensions, legacy, messages, snapshot, streams
 from jetstream.api.audit import audit
 from jetstream.api.route import ApiRequest, Route
 from jetstream.errors import ApiError
@@ -60,6 +60,8 @@ def answer(engine: Any, account: Any, js: Any, request: ApiRequest) -> object:
     if not subject.startswith(API):
         if subject.startswith("$JS.SNAPSHOT."):
             return snapshot.on_chunk(engine, account, js, request)
+        if subject.startswith(extensions.PREFIX):
+            return extensions.reply(engine, account, js, request)
         return legacy.answer(engine, account, js, request)
     found = find(subject)
     if found is None:

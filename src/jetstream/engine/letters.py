@@ -12,6 +12,7 @@ body, and these headers on top:
     Jsx-Dead-History     when, if the flight recorder was on
 """
 
+from array import array
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -23,6 +24,7 @@ from jetstream.schema.api_errors import CONSUMER_CREATE
 from jetstream.schema.stream import StreamConfig
 from jetstream.schema.times import rfc3339
 from jetstream.store.base import StoredMessage
+from jetstream.subjects.match import matches
 
 if TYPE_CHECKING:
     from jetstream.engine.account import JetStreamAccount, StreamAsset
@@ -149,3 +151,40 @@ def read_letter(message: StoredMessage) -> Letter | None:
         msg_id=msg_id,
         size=len(message.payload),
     )
+
+
+def is_about(letter: Letter, pattern: str) -> bool:
+    """Was the message published on a subject that this pattern takes in?"""
+    return matches(pattern, letter.subject)
+
+
+def redrive(js: "JetStreamAccount", asset: "StreamAsset", chosen: list[Letter], now: int) -> int:
+    """Put letters back into the streams they came from, as they were; how many went.
+
+    They keep their message ids and go past the duplicate window, which would know them. A letter is
+    removed only when its message is safe in its stream again.
+    """
+    homes: dict[str, StreamAsset] = {}
+    gone = array("Q")
+    for letter in chosen:
+        home = js.streams.get(letter.stream)
+        message = asset.store.get(letter.seq)
+        if home is None or message is None:
+            continue
+        home.store.append(
+            letter.subject.encode(), original_headers(message.headers), message.payload, now
+        )
+        homes[letter.stream] = home
+        gone.append(letter.seq)
+    for home in homes.values():
+        home.store.write()
+        home.store.sync()
+        desks = getattr(js.host, "desks", {})
+        desk = desks.get(id(home))
+        if desk is not None:
+            desk.fresh = True  # consumers that wait shall look
+        js.host.wake(home)
+    if gone:
+        asset.store.remove_many(gone)
+        js.host.wake(asset)
+    return len(gone)
