@@ -7,6 +7,7 @@ carried beside them as digits.
 
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final
 
 ZERO_TIME: Final = "0001-01-01T00:00:00Z"
@@ -34,11 +35,17 @@ def rfc3339(time_ns: int | None) -> str:
     if not time_ns:
         return ZERO_TIME
     seconds, nanos = divmod(time_ns, _SECOND)
-    stamp = datetime.fromtimestamp(seconds, UTC)
-    text = stamp.strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0")
+    text = _to_the_second(seconds)
     if nanos:
         return f"{text}.{nanos:09d}".rstrip("0") + "Z"
     return text + "Z"
+
+
+@lru_cache(maxsize=256)
+def _to_the_second(seconds: int) -> str:
+    # Messages come in many per second: the calendar is asked once for all of them.
+    stamp = datetime.fromtimestamp(seconds, UTC)
+    return stamp.strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0")
 
 
 def parse_rfc3339(text: str) -> int:

@@ -127,6 +127,42 @@ def fast_ingest_at(Batch batch not None, Py_ssize_t start, Py_ssize_t stop):
     return stop
 
 
+def fast_run(Batch batch not None, Py_ssize_t start, Py_ssize_t stop, uint64_t seq,
+             int64_t max_msg_size):
+    """How far from `start` one fast batch simply goes on: same batch, next number, plain append.
+
+    The control part of a reply is `….<seq>.<op>.$FI`; what comes before it must not change.
+    """
+    cdef Py_ssize_t i, head, at, end
+    cdef const char* reply
+    cdef const char* first = batch.base + batch.reply_at[start]
+    cdef uint64_t number
+    cdef Seen seen
+    cdef uint32_t limit = <uint32_t>max_msg_size if 0 <= max_msg_size < 0xffffffff else 0xffffffff
+    assert 0 <= start < stop <= batch.n
+    # Up to and including the dot before the sequence.
+    head = <Py_ssize_t>batch.reply_len[start] - 6
+    while head > 0 and first[head - 1] != b'.':
+        head -= 1
+    for i in range(start, stop):
+        reply = batch.base + batch.reply_at[i]
+        end = <Py_ssize_t>batch.reply_len[i] - 6
+        if end <= head or memcmp(reply, first, head) != 0 or memcmp(reply + end, b".1.$FI", 6) != 0:
+            return i
+        number = 0
+        for at in range(head, end):
+            if reply[at] < 48 or reply[at] > 57 or end - head > 18:
+                return i
+            number = number * 10 + <uint64_t>(reply[at] - 48)
+        if number != seq + <uint64_t>(i - start):
+            return i
+        if batch.total_len[i] > limit or batch.header_len[i] > HEADER_MAX:
+            return i
+        if batch.header_len[i] and look(batch.base + batch.body_at[i], batch.header_len[i], &seen) != PLAIN:
+            return i
+    return stop
+
+
 cdef class Admitter:
     """Walks a run as far as kernel rules reach; the stream appends what was admitted."""
 

@@ -231,6 +231,12 @@ def understand(
     """All checks for a message from a client, in order; `duplicate_of` is its id's earlier seq."""
     check_sealed(config)
     wants = h.policy_headers(block)
+    if not wants and not config.allow_msg_counter:
+        message = Admitted(subject, block, payload, wants)
+        check_sizes(config, message)
+        resources.check(len(subject) + len(block) + len(payload))
+        check_discard_new(config, message, ledger)
+        return message
     if h.REQUEST_INFO in wants:
         block = h.drop_headers(block, (h.REQUEST_INFO,))
     increment = counters.increment_of(config, wants, payload)

@@ -126,6 +126,11 @@ class FastBatches:
         batch.deadline = now + IDLE_NS
         return batch, answers
 
+    def of_reply(self, reply: bytes) -> FastBatch | None:
+        """The batch in flight that a reply subject belongs to."""
+        parts = reply.rsplit(b".", 6)
+        return self._batches.get(parts[1]) if len(parts) == 7 else None
+
     def end(self, batch: FastBatch) -> None:
         self._batches.pop(batch.batch_id, None)
 

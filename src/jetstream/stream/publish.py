@@ -81,9 +81,9 @@ class Publisher:
             fast_at = _admit.fast_ingest_at(batch, at, stop)
             if fast_at > at:
                 self._ordinary(batch, at, fast_at, now, outcomes)
+            at = fast_at
             if fast_at < stop:
-                self._fast_one(batch, fast_at, now, outcomes)
-            at = fast_at + 1
+                at = self._fast_run(batch, fast_at, stop, now, outcomes)
         return outcomes
 
     def _ordinary(
@@ -258,6 +258,32 @@ class Publisher:
             return Answered(i, self._error(refused), False)
         shown = to_json(batch.batch_id.decode("utf-8", "replace"))
         return Answered(i, self._ack(seq, b',"batch":%s,"count":%d' % (shown, len(messages))))
+
+    def _fast_run(
+        self, batch: Batch, start: int, stop: int, now: int, outcomes: list[Outcome]
+    ) -> int:
+        """One step of a fast batch, and as many plain ones after it as go on in order."""
+        self._fast_one(batch, start, now, outcomes)
+        fast = self.fast.of_reply(batch.reply(start))
+        at = start + 1
+        if fast is None or at == stop or not self._stream.config.allow_batched:
+            return at
+        reached = _admit.fast_run(batch, at, stop, fast.next_seq, self._stream.config.max_msg_size)
+        if reached == at or self._must_look(batch, at, reached):
+            return at
+        # Stored, but answered by the batch's own rules and not message by message.
+        stored: list[Outcome] = []
+        if not self._append(batch, at, reached, now, stored):
+            return at
+        self._stream.last_msg_id = b""
+        assert isinstance(stored[0], Stored)
+        fast.last_stored = stored[0].first_seq + reached - at - 1
+        for seq in range(fast.next_seq, fast.next_seq + reached - at):
+            if ack := fast.due_ack(seq):
+                outcomes.append(Answered(at + seq - fast.next_seq, ack))
+        fast.next_seq += reached - at
+        fast.deadline = now + fast_ingest.IDLE_NS
+        return reached
 
     def _fast_one(self, batch: Batch, i: int, now: int, outcomes: list[Outcome]) -> None:
         stream = self._stream
