@@ -250,15 +250,19 @@ class _Opening:
         if at == 0:
             self._nothing_readable()
             return
-        segment.start = min(segment.start, at) or at
         segment.resume(at)
         segment.checked = True
         segment.last_seq = max(store.last_seq, segment.first_seq - 1)
-        if self.next_first != NO_SEQ or self.has_footer or not self.has_header:
+        if self.next_first != NO_SEQ or self.has_footer:
             store.unsealed.append(segment)
             return
         if self.damaged_bytes:
             self._clear_tail(at)
+        if not self.has_header:
+            data = self.file.read(segment.start, segment.end - segment.start)
+            segment = upkeep.fresh_copy(store, segment, data, segment.start, self.first_seq)
+            self.file.close()
+            store.segments[-1] = segment
         store._resume_active(segment)
         if self.tail_lost:
             note_lost_tail(store, store.last_seq + self.tail_lost, self.damaged_bytes)

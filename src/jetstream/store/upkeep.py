@@ -391,35 +391,7 @@ def _rewrite(store: "FileStore", segment: Segment) -> None:
     first_seq = segment.first_seq
     if not whole:
         first_seq = _first_message(data, segment) or store.last_seq + 1
-    head = pack_header(
-        Header(
-            store.identity,
-            first_seq,
-            store.config,
-            store.config_version,
-            store.max_msgs_per_subject,
-            store.last_ts,
-            flags=COMPACTED,  # removed messages are not copied
-            last_seq=first_seq - 1,
-        )
-    )
-    seed = segment_seed(store.identity.uid, first_seq)
-    target = Segment(first_seq, len(head), max(segment.limit, len(head) + SLICE), seed)
-    target.path = f"{store.directory}/{first_seq:020d}.seg"
-    beside = target.path + ".tmp"
-    target.file = store.disk.open(beside, create=True)
-    target.file.truncate(0)
-    target.file.write(0, head)
-    copy_live(store, segment, target, data, cut, lambda kind, body: body)
-    _flush(target)
-    target.file.sync()
-    store.disk.rename(beside, target.path)
-    store.disk.sync_directory(store.directory)
-    target.allocated = target.file.size()
-    target.extra = "named"
-    target.checked = True
-    target.last_seq = segment.last_seq
-    relocate(store, target)
+    target = fresh_copy(store, segment, data, cut, first_seq)
     at = store.segments.index(segment)
     if whole:
         store.segments[at] = target
@@ -439,6 +411,42 @@ def _rewrite(store: "FileStore", segment: Segment) -> None:
         i = store.unsealed.index(segment)
         store.unsealed[i : i + 1] = [target] if whole else [segment, target]
     store._drop_found()
+
+
+def fresh_copy(
+    store: "FileStore", segment: Segment, data: bytes, at: int, first_seq: int
+) -> Segment:
+    """A new file with what exists in `data`, which stands at offset `at` of a segment."""
+    head = pack_header(
+        Header(
+            store.identity,
+            first_seq,
+            store.config,
+            store.config_version,
+            store.max_msgs_per_subject,
+            store.last_ts,
+            flags=COMPACTED,  # removed messages are not copied
+            last_seq=first_seq - 1,
+        )
+    )
+    seed = segment_seed(store.identity.uid, first_seq)
+    target = Segment(first_seq, len(head), max(segment.limit, len(head) + SLICE), seed)
+    target.path = f"{store.directory}/{first_seq:020d}.seg"
+    beside = target.path + ".tmp"
+    target.file = store.disk.open(beside, create=True)
+    target.file.truncate(0)
+    target.file.write(0, head)
+    copy_live(store, segment, target, data, at, lambda kind, body: body)
+    _flush(target)
+    target.file.sync()
+    store.disk.rename(beside, target.path)
+    store.disk.sync_directory(store.directory)
+    target.allocated = target.file.size()
+    target.extra = "named"
+    target.checked = True
+    target.last_seq = segment.last_seq
+    relocate(store, target)
+    return target
 
 
 def _first_message(data: bytes, segment: Segment) -> int:
