@@ -26,7 +26,7 @@ from jetstream.console import streams_api as streams
 from jetstream.console.answers import body_of, guarded, json_response, problem_response
 from jetstream.console.feed import Feed
 from jetstream.console.looking import look
-from jetstream.console.sessions import COOKIE, Connect, Session, Sessions, TooManyAttempts
+from jetstream.console.sessions import COOKIE, Session, Sessions, TooManyAttempts
 
 STATIC = Path(__file__).parent / "static"
 LOOK_EVERY_S = 1.0
@@ -258,19 +258,12 @@ def _routes() -> list[BaseRoute]:
     ]
 
 
-def make_app(connect: Connect, *, open_door: bool = True, clock: Clock | None = None) -> Any:
-    """The application; `connect(credentials)` makes a NATS connection for one user.
+def make_app(sessions: Sessions, *, open_door: bool = True, clock: Clock | None = None) -> Any:
+    """The application on these sessions.
 
     `open_door` tries to come in without credentials first, for servers that ask for none.
     """
-    sessions = Sessions(connect, clock)
-
-    @contextlib.asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        yield
-        await sessions.close()
-
-    app = Starlette(routes=_routes(), lifespan=lifespan)
+    app = Starlette(routes=_routes())
     app.state.sessions = sessions
     app.state.open = open_door
     app.state.clock = clock if clock is not None else SystemClock()

@@ -15,6 +15,7 @@ import uvicorn
 from jetstream.client.connect import connect
 from jetstream.client.connection import Connection
 from jetstream.console.app import make_app
+from jetstream.console.sessions import Sessions
 from jetstream.errors import JetStreamError
 
 DEFAULT_PORT = 8280
@@ -62,7 +63,8 @@ class ConsoleServer:
         return f"http://{self.host}:{self.port}/"
 
     async def start(self) -> None:
-        app = make_app(self._connect, open_door=not self._needs_login)
+        self._sessions = Sessions(self._connect)
+        app = make_app(self._sessions, open_door=not self._needs_login)
         listener = socket.socket(socket.AF_INET6 if ":" in self.host else socket.AF_INET)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -72,7 +74,7 @@ class ConsoleServer:
             raise
         self.port = listener.getsockname()[1]
         config = uvicorn.Config(
-            app, log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=1
+            app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1
         )
         self._server = uvicorn.Server(config)
         self._task = asyncio.create_task(self._server._serve(sockets=[listener]))
@@ -90,3 +92,4 @@ class ConsoleServer:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
             self._server = None
+            await self._sessions.close()
