@@ -112,6 +112,7 @@ cdef class Broker:
     cdef int _one_of(self, list group, Client origin, Message* m) except -1
     cdef int _nobody_there(self, Client client, Message* m) except -1
     cdef int _end_finished(self) except -1
+    cdef int _copy_to_clients(self, Route route, Client origin, Message* m) except -1
     cdef int _mark(self, Client client) except -1
     cdef int _catch(self, object sink, Py_ssize_t i) except -1
     cdef int _hand_over(self, Client client, Batch batch) except -1

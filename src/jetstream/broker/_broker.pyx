@@ -369,6 +369,20 @@ cdef class Broker:
             self._end_finished()
         return taken
 
+    cdef int _copy_to_clients(self, Route route, Client origin, Message* m) except -1:
+        """To those who listen in; JetStream itself gets the message in its run."""
+        cdef Subscription sub
+        cdef list group
+        if route.plain is not None:
+            for sub in route.plain:
+                self.send(sub, origin, m)
+        if route.groups is not None:
+            for group in route.groups:
+                self._one_of(group, origin, m)
+        if self._ended:
+            self._end_finished()
+        return 0
+
     cdef int _end_finished(self) except -1:
         cdef list ended = self._ended
         cdef Subscription sub
@@ -482,7 +496,7 @@ cdef class Broker:
                     acks = i
                     special = wanted
                 if account.watched:
-                    self.deliver(account.route(m.subject, m.subject_len, False), client, &m)
+                    self._copy_to_clients(account.route(m.subject, m.subject_len, False), client, &m)
                 i += 1
                 continue
             if acks >= 0:
