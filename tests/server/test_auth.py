@@ -145,7 +145,7 @@ def test_bcrypt_is_checked_off_the_loop() -> None:
     asyncio.run(enter_twice())
     authenticator.close()
     assert not has_plaintext_passwords(authenticator.options)
-    assert has_plaintext_passwords(read_config_text("authorization { token: a }"))
+    assert has_plaintext_passwords(read_config_text("authorization { user: a, password: b }"))
 
 
 def test_bcrypt_tokens() -> None:

@@ -13,7 +13,8 @@ from nats.errors import NoServersError
 from jetstream.security.creds import format_creds
 from jetstream.security.jwt import AccountClaims, OperatorClaims, UserClaims, encode
 from jetstream.security.nkeys import KeyKind, KeyPair
-from jetstream.server.options_file import check_start, read_config_text
+from jetstream.server.options_check import check_start
+from jetstream.server.options_file import read_config_text
 from jetstream.server.server import Server
 
 from .conftest import Certificates

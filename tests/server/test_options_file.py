@@ -15,7 +15,8 @@ from jetstream.broker.permissions import ResponseRule
 from jetstream.clock import MILLISECOND, MINUTE, SECOND
 from jetstream.server.conf import ConfigError
 from jetstream.server.options import Options
-from jetstream.server.options_file import check_start, read_config, read_config_text
+from jetstream.server.options_check import check_start
+from jetstream.server.options_file import read_config, read_config_text
 
 WORDS: list[tuple[str, str]] = [
     tuple(row) for row in json.loads((Path(__file__).parent / "config_words.json").read_text())
@@ -122,6 +123,20 @@ def test_handshake_first_words(tmp_path: Path) -> None:
         ("max_payload: 65MB", "cannot be higher than"),
         ('lame_duck_grace_period: "31s", lame_duck_duration: "30s"', "strictly lower"),
         ("websocket { port: -1 }", "websocket requires TLS configuration"),
+        ("websocket { port: -1, no_tls: true, jwt_cookie: y }", 'via cookie "y"'),
+        (
+            "websocket { port: -1, no_tls: true, origins: [x] }",
+            'parse "x": missing protocol scheme',
+        ),
+        (
+            "websocket { port: -1, no_tls: true, authorization {user: a, password: b} }\n"
+            "authorization { users: [ {user: x, password: y} ] }",
+            "username not compatible with presence of users/nkeys",
+        ),
+        ("system_account: A", "error resolving system account: account missing"),
+        ('jetstream { domain: "a.b" }', "invalid domain name: may not contain"),
+        ('jetstream { domain: "a b" }', "is not a valid subject"),
+        ("default_js_domain: {A: b}", 'references non existing account "A"'),
     ],
 )
 def test_what_only_a_start_refuses(text: str, words: str) -> None:

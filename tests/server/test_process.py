@@ -74,10 +74,10 @@ def test_start_up_lines_files_and_an_orderly_end(started: list[Running], tmp_pat
     assert "  Version:  2.15.1" in text and "  Name:     hub" in text
     assert f'Store Directory: "{tmp_path}/store/jetstream"' in text
     deadline = time.monotonic() + 5
-    while not list(tmp_path.glob("*.ports")) and time.monotonic() < deadline:
+    while not list(tmp_path.glob("nats-server_*.ports")) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert int(pid_file.read_text()) == server.process.pid
-    (ports_file,) = tmp_path.glob(f"*_{server.process.pid}.ports")
+    ports_file = tmp_path / f"nats-server_{server.process.pid}.ports"
     ports = json.loads(ports_file.read_text())
     assert ports["nats"] == [f"nats://127.0.0.1:{port}"]
     assert ports["monitoring"][0].startswith("http://127.0.0.1:")

@@ -315,7 +315,7 @@ def check_signature(public_key: str, signature: str | None, nonce: bytes, who: s
 
 def has_plaintext_passwords(options: Options) -> bool:
     """True if a secret stands readable in the configuration: worth a warning."""
-    secrets = [user.password for user in options.users] + [options.password, options.token]
+    secrets = [user.password for user in options.users] + [options.password]
     return any(secret and not secret.startswith(BCRYPT_PREFIXES) for secret in secrets)
 
 

@@ -43,6 +43,16 @@ class JetStreamStart:
         for place in (Path(configured), Path(configured) / "jetstream") if configured else ():
             if place.exists() and not place.is_dir():
                 raise StorageError("Can't start JetStream: storage directory is not a directory")
+            try:
+                place.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                why = f"mkdir {place}: {str(error.strerror).lower()}"
+                raise StorageError(
+                    f"Can't start JetStream: could not create storage directory - {why}"
+                ) from None
+        system = self.server.accounts.system
+        if system.spec is not None and system.spec.jetstream is not None:
+            raise StorageError("Not allowed to enable JetStream on the system account")
 
     def tell(self) -> None:
         from jetstream.server import monitor_js

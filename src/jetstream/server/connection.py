@@ -20,6 +20,7 @@ import msgspec
 from jetstream.broker._broker import Client, Subscription
 from jetstream.clock import SECOND
 from jetstream.errors import JetStreamError, ProtocolError
+from jetstream.server import trace
 from jetstream.server.closed import Reason
 from jetstream.subjects.tokens import has_valid_tokens, has_wildcard
 from jetstream.wire._parser import Batch, Parser
@@ -156,6 +157,8 @@ class Connection(Client, asyncio.BufferedProtocol):
             batch = parser.next_batch()
             if batch is None:
                 break
+            if server.tracing:
+                trace.incoming(self, batch)
             try:
                 server.broker.walk(self, batch)
             finally:
@@ -378,7 +381,10 @@ class Connection(Client, asyncio.BufferedProtocol):
         if transport is None or transport.is_closing():
             self.outbox.clear()
             return
-        transport.write(self.outbox.take())
+        data = self.outbox.take()
+        if self.server.tracing:
+            trace.outgoing(self, bytes(data))
+        transport.write(data)
 
     def close(self, reason: str, error: str | None = None) -> None:
         """End the connection, saying why if there is something to say."""
@@ -412,7 +418,18 @@ class Connection(Client, asyncio.BufferedProtocol):
         self.server.farewell(self)
 
     def __repr__(self) -> str:
-        return f"{self.host}:{self.port} - cid:{self.cid}"
+        letter = "w" if self.kind == "WEBSOCKET" else "c"
+        text = f"{self.host}:{self.port} - {letter}id:{self.cid}"
+        if self.identity is None:
+            return text
+        connect = self.connect
+        if connect.version or connect.lang or connect.name:
+            version = f"v{connect.version}" if connect.version else ""
+            parts = [part for part in (version, connect.lang, connect.name) if part]
+            text += f' - "{":".join(parts)}"'
+        if self.identity.user:
+            text += f' - "{self.account.name}/user:{self.identity.user}"'
+        return text
 
     @property
     def is_signed(self) -> bool:

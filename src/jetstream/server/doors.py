@@ -9,6 +9,7 @@ transport:
 
 import asyncio
 import contextlib
+import os
 import socket
 import ssl
 from collections.abc import Callable
@@ -53,8 +54,8 @@ def _why(error: OSError | OverflowError, host: str, port: int) -> str:
     """As Go reports it: `listen tcp 0.0.0.0:4222: bind: address already in use`."""
     if isinstance(error, OverflowError):
         return f"listen tcp: address {port}: invalid port"
-    import os
-
+    if isinstance(error, socket.gaierror):
+        return f"listen tcp: lookup {host}: no such host"
     text = os.strerror(error.errno).lower() if error.errno else str(error)
     return f"listen tcp {address(host, port)}: bind: {text}"
 
@@ -100,7 +101,8 @@ async def _open_clients(server: "Server") -> None:
         server.listeners.append(TlsListener(server, sock))  # type: ignore[arg-type]
     server.log.info("Listening for client connections on %s", address(server.host, server.port))
     if options.tls is not None:
-        server.log.info("TLS required for client connections")
+        word = "available" if options.allow_non_tls else "required"
+        server.log.info("TLS %s for client connections", word)
         if options.tls.handshake_first and not options.tls.handshake_first_fallback_ns:
             server.log.warning(
                 'Clients that are not using "TLS Handshake First" option will fail to connect'
@@ -307,6 +309,9 @@ async def _open_monitoring(server: "Server") -> None:
     options = server.options
     if not options.http_port and not options.https_port:
         return
+    if options.http_port and options.https_port:
+        both = f"HTTP ({options.http_port}) and HTTPs ({options.https_port})"
+        raise DoorError(f"Can't start monitoring: can't specify both {both} ports")
     from jetstream.server.monitor_http import MonitorDoor
 
     host = options.http_host or options.host or "0.0.0.0"

@@ -25,6 +25,7 @@ async def reload(server: "Server", options: Options) -> list[str]:
     authenticator = Authenticator(options, server.clock)
     lines = reload_lines(old, options)
     server.options = options
+    server.tracing = options.trace
     server.authenticator.close()
     server.authenticator = authenticator
     server.accounts.update(specs_of(options))

@@ -89,7 +89,7 @@ def read_options(arguments: Arguments, *, pedantic: bool = False) -> Options:
 
 def serve(options: Options, arguments: Arguments) -> int:
     """Start, wait, stop."""
-    from jetstream.server.options_file import check_start
+    from jetstream.server.options_check import check_start
 
     check_start(options)
     from jetstream.server import log
@@ -98,8 +98,11 @@ def serve(options: Options, arguments: Arguments) -> int:
     try:
         logger = log.set_up(options)
     except OSError as error:
-        _print(f"{PROGRAM}: error opening log file: {error}", sys.stderr)
+        why = str(error.strerror).lower()
+        _print(f"{PROGRAM}: error opening file: open {options.log_file}: {why}", sys.stderr)
         return 1
+    for warning in options.warnings:
+        _print(warning, sys.stderr)
     process = Process(options, lambda: read_options(arguments), logger)
     try:
         import uvloop

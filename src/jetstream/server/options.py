@@ -158,6 +158,7 @@ class Options(Struct):
     # who and where
     config_file: str = ""
     config_digest: str = ""
+    warnings: list[str] = []
     server_name: str = ""
     host: str = DEFAULT_HOST
     port: int = DEFAULT_PORT

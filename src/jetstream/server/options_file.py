@@ -5,7 +5,7 @@ from pathlib import Path
 from jetstream.clock import SECOND
 from jetstream.schema.times import go_duration
 from jetstream.security.nkeys import KeyKind, is_public
-from jetstream.server.conf import ConfigError, Node, digest, parse_file, parse_text
+from jetstream.server.conf import Node, digest, parse_file, parse_text
 from jetstream.server.options import Options
 from jetstream.server.options_accounts import read_accounts, read_mappings
 from jetstream.server.options_blocks import (
@@ -127,6 +127,7 @@ def options_of(tree: Block, *, pedantic: bool = False) -> Options:
             _read_entry(key, node, options, problems)
     _check_together(options, problems)
     problems.refuse(pedantic=pedantic)
+    options.warnings = problems.warnings
     options.config_digest = digest(tree)
     return options
 
@@ -308,31 +309,3 @@ def _check_together(options: Options, problems: Problems) -> None:
         problems.error(f"invalid account JWT: {error}")
         return
     options.accounts, options.system_account = directory.accounts, directory.system_account
-
-
-def check_start(options: Options) -> None:
-    """What a file check lets pass and a start does not; raises ConfigError."""
-    users = {user.name for user in options.users}
-    for who in (options.no_auth_user, options.websocket.no_auth_user):
-        if not who or options.is_operator_mode:
-            continue
-        if not users:
-            raise ConfigError(f'no_auth_user: "{who}" present, but users/nkeys are not defined')
-        if who not in users:
-            raise ConfigError(
-                f'no_auth_user: "{who}" not present as user or nkey in authorization block '
-                "or account configuration"
-            )
-    if options.max_payload > options.max_pending:
-        raise ConfigError(
-            f"max_payload ({options.max_payload}) cannot be higher than "
-            f"max_pending ({options.max_pending})"
-        )
-    if options.lame_duck_grace_ns >= options.lame_duck_duration_ns:
-        grace, duration = options.lame_duck_grace_ns, options.lame_duck_duration_ns
-        raise ConfigError(
-            f"lame duck grace period ({go_duration(grace)}) should be strictly lower than "
-            f"lame duck duration ({go_duration(duration)})"
-        )
-    if options.websocket.port and not (options.websocket.no_tls or options.websocket.tls):
-        raise ConfigError("websocket requires TLS configuration")

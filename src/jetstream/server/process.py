@@ -19,6 +19,7 @@ from jetstream.server.signals import GO_NAMES
 if TYPE_CHECKING:
     from jetstream.server.server import Server
 
+PAYLOAD_DISCOURAGED = 8 * 1024 * 1024
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -37,7 +38,7 @@ class Process:
         self.log = log
         self.server: Server | None = None
         self._done = asyncio.Event()
-        self._ports_file: Path | None = None
+        self._ports_files: list[Path] = []
         self._working: set[asyncio.Task[Any]] = set()
 
     async def run(self) -> int:
@@ -59,7 +60,9 @@ class Process:
         except (JetStreamError, OSError) as error:
             self.log.critical("%s", error)
             return 1
-        self._write_files()
+        if not self._write_files():
+            await self.server.stop()
+            return 1
         waits = [
             asyncio.ensure_future(self._done.wait()),
             asyncio.ensure_future(self.server.wait_stopped()),
@@ -90,6 +93,11 @@ class Process:
             )
         from jetstream.server.auth import has_plaintext_passwords
 
+        if self.options.max_payload > PAYLOAD_DISCOURAGED:
+            log.warning(
+                "Maximum payloads over 8.00 MB are generally discouraged "
+                "and could lead to poor performance"
+            )
         if has_plaintext_passwords(self.options):
             log.warning("Plaintext passwords detected, use nkeys or bcrypt")
 
@@ -133,7 +141,7 @@ class Process:
             return text
         try:
             options = self.read_again()
-            from jetstream.server.options_file import check_start
+            from jetstream.server.options_check import check_start
 
             check_start(options)
             lines = await self.server.reload(options)
@@ -154,20 +162,29 @@ class Process:
 
     # --- files that others look for ---
 
-    def _write_files(self) -> None:
+    def _write_files(self) -> bool:
+        """The pid file has to be written, the ports file would only be nice."""
         options = self.options
         if options.pid_file:
             try:
                 Path(options.pid_file).write_text(str(os.getpid()))
             except OSError as error:
-                self.log.error("Could not write pidfile: %s", error)
+                why = f"open {options.pid_file}: {str(error.strerror).lower()}"
+                self.log.critical("Could not write pidfile: %s", why)
+                return False
         if options.ports_file_dir:
             name = Path(sys.argv[0] or "nats-server").name
-            self._ports_file = Path(options.ports_file_dir) / f"{name}_{os.getpid()}.ports"
-            try:
-                self._ports_file.write_text(json.dumps(self._ports(), separators=(",", ":")))
-            except OSError as error:
-                self.log.error("Error writing ports file (%s): %s", self._ports_file, error)
+            text = json.dumps(self._ports(), separators=(",", ":"))
+            # Test suites of NATS clients look for the reference's own name.
+            for base in dict.fromkeys((name, "nats-server")):
+                path = Path(options.ports_file_dir) / f"{base}_{os.getpid()}.ports"
+                try:
+                    path.write_text(text)
+                    self._ports_files.append(path)
+                except OSError as error:
+                    why = f"open {path}: {str(error.strerror).lower()}"
+                    self.log.error("Error writing ports file (%s): %s", path, why)
+        return True
 
     def _ports(self) -> dict[str, list[str]]:
         server = self.server
@@ -179,8 +196,8 @@ class Process:
         return found
 
     def _remove_files(self) -> None:
-        if self._ports_file is not None:
-            self._ports_file.unlink(missing_ok=True)
+        for path in self._ports_files:
+            path.unlink(missing_ok=True)
 
 
 def _urls(scheme: str, host: str, port: int) -> list[str]:

@@ -103,6 +103,7 @@ class Server:
         self.listeners: list[asyncio.AbstractServer] = []
         self.open_ports: dict[str, tuple[str, str, int]] = {}  # name → scheme, host, port
         self.config_loaded_ns = self.started_ns
+        self.tracing = self.options.trace
         self.http_requests: dict[str, int] = {}
         self.reload_again: Any = None  # set by a process that has a configuration file
         self.services: list[Any] = []  # monitoring, system account, console: anything with stop()
