@@ -26,6 +26,7 @@ from jetstream.store.base import StreamStore
 from jetstream.stream import headers as h
 from jetstream.stream import retention, schedule, ttl
 from jetstream.stream._dedupe import Window
+from jetstream.stream._recall import recall
 from jetstream.stream.admission import Admitted, Resources, StoreLedger, Unlimited
 from jetstream.stream.cron import At
 from jetstream.stream.publish import Publisher
@@ -352,13 +353,8 @@ class Stream:
         if self.window is None or not store.msgs:
             return
         start = store.seq_at_time(now - self.config.duplicate_window)
-        while seqs := store.next_seqs(start, 10_000):
-            for seq in seqs:
-                message = store.get(seq)
-                if message is not None and message.headers:
-                    msg_id = h.policy_headers(message.headers).get(h.MSG_ID)
-                    if msg_id:
-                        self.window.remember(msg_id, seq, message.time_ns)
+        while seqs := store.next_seqs(start, 100_000):
+            recall(store, self.window, seqs)
             start = seqs[-1] + 1
 
     def _recover_schedules(self, now: int) -> None:
