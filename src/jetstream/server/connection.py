@@ -192,17 +192,15 @@ class Connection(Client, asyncio.BufferedProtocol):
         reasons: dict[int, str] = {
             Fault.CONTROL_LINE: Reason.CONTROL_LINE,
             Fault.PAYLOAD: Reason.PAYLOAD,
-            Fault.HEADERS: Reason.HEADER_VIOLATION,
-            Fault.ARGUMENTS: Reason.PROTOCOL_VIOLATION,
         }
-        self.close(reasons.get(fault, Reason.PARSE_ERROR), FAULT_TEXT.get(fault))
+        self.close(reasons.get(fault, Reason.PROTOCOL_VIOLATION), FAULT_TEXT.get(fault))
 
     def on_operation(self, kind: int, batch: Batch, i: int) -> bool:
         """Everything but a permitted publish. True: stop handling this batch."""
         if kind == Kind.CONNECT:
             return self.on_connect(batch.payload(i))
         if kind == Kind.ERR:
-            self.close(Reason.CLIENT_CLOSED)
+            self.close(Reason.PARSE_ERROR)
             return True
         if kind == Kind.INFO:
             return self.on_info(batch.payload(i))
