@@ -70,6 +70,9 @@ def names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[A
         return []
     if kind == "file" and group != "object":
         return [CompletionItem(incomplete, type="file")]
+    # Loading the client counts as start-up, not as waiting for the server.
+    import jetstream.client.jetstream  # noqa: F401
+
     try:
         found = asyncio.run(asyncio.wait_for(_ask(ctx, kind, group), WAIT_SECONDS))
     except BaseException:

@@ -217,47 +217,32 @@ async def explain(stream: str | None, consumer: str | None, seq: int | None) -> 
         which = await pick_consumer(session, name, consumer)
         info = await consumer_info(session, name, which)
         whole = await stream_info(session, name)
-        told = await _ask_server(session, name, which, seq)
+        # Our server keeps a record of deliveries; from others we read what their numbers say.
+        told = await session.extension(f"CONSUMER.EXPLAIN.{name}.{which}")
+        life = (
+            await session.extension(f"CONSUMER.LIFE.{name}.{which}", {"seq": seq}) if seq else None
+        )
+    reasons = why_nothing(info, whole)
     if screen().json:
-        print_json(told or {"reasons": why_nothing(info, whole)})
+        print_json({**(told or {}), "reasons": reasons, **({"life": life} if life else {})})
         return
     if told is not None:
-        _show_told(told)
-        return
-    reasons = why_nothing(info, whole)
-    if not reasons:
+        say(f"{name} > {which}: {told['sentence']}")
+    elif not reasons:
         say(f"{name} > {which} is delivering: {info.get('num_pending', 0):,} messages are left")
     for reason in reasons:
         say(f"{name} > {which} delivers nothing because {reason}")
-    if seq:
+    if life is not None:
+        _show_life(life)
+    elif seq:
         say(_where_is(seq, info))
 
 
-async def _ask_server(session: Session, stream: str, consumer: str, seq: int | None) -> Json | None:
-    """Our server keeps a record of deliveries; others do not answer here."""
-    from jetstream.client.errors import ClientError
-    from jetstream.errors import ApiError
-
-    try:
-        return await session.api(
-            f"CONSUMER.EXPLAIN.{stream}.{consumer}", {"seq": seq} if seq else None, timeout=2.0
-        )
-    except (ClientError, ApiError, TimeoutError):
-        return None
-
-
-def _show_told(told: Json) -> None:
-    for key in ("summary", "reason", "sentence", "text"):
-        if told.get(key):
-            say(str(told[key]))
-            break
-    for event in told.get("events") or told.get("history") or []:
-        if isinstance(event, dict):
-            when = human.precise_time(event.get("time")) if event.get("time") else ""
-            rest = ", ".join(f"{k} {v}" for k, v in event.items() if k != "time")
-            say(f"  {when}  {rest}")
-        else:
-            say(f"  {event}")
+def _show_life(life: Json) -> None:
+    say(f"\nmessage {life['seq']} on {life.get('subject') or 'a removed subject'}: {life['state']}")
+    for event in life.get("events") or []:
+        more = " ".join(filter(None, [event.get("to", ""), event.get("detail", "")]))
+        say(f"  {human.precise_time(event['time'])}  {event['what']}  {more}".rstrip())
 
 
 def _where_is(seq: int, info: Json) -> str:

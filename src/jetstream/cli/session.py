@@ -61,6 +61,19 @@ class Session:
         raise_refusal(answer)
         return answer
 
+    async def extension(self, path: str, body: Json | None = None) -> Json | None:
+        """A request to our own server's `$JSX.API`; None from servers that do not have it."""
+        from jetstream.client.errors import ClientError
+
+        payload = msgspec.json.encode(body) if body is not None else b""
+        try:
+            raw = await self.request(f"$JSX.API.{path}", payload, timeout=min(self.timeout, 5.0))
+        except ClientError:
+            return None
+        answer: Json = msgspec.json.decode(raw)
+        raise_refusal(answer)
+        return answer
+
     async def pages(self, path: str, key: str, body: Json | None = None) -> list[Any]:
         """All pages of a list."""
         found: list[Any] = []

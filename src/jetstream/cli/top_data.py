@@ -1,7 +1,7 @@
 """What `jetstream top` shows: rows for its tabs, and rates from two looks at the same numbers."""
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
 from jetstream.cli import human
@@ -49,7 +49,7 @@ class Rows(NamedTuple):
     """A table: columns and cells; the first cell identifies the row."""
 
     columns: tuple[str, ...]
-    rows: list[tuple[str, ...]]
+    rows: Sequence[tuple[str, ...]]
     note: str = ""
 
 

@@ -32,7 +32,10 @@ class Detail(ModalScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,enter", "dismiss", "back"),
     ]
-    CSS = "Detail { align: center middle; } #detail { width: 90%; height: 90%; border: round $accent; overflow: auto; }"
+    CSS = """
+    Detail { align: center middle; }
+    #detail { width: 90%; height: 90%; border: round $accent; overflow: auto; }
+    """
 
     def __init__(self, text: str) -> None:
         super().__init__()
