@@ -19,11 +19,20 @@ class Initiated(Struct, omit_defaults=True):
     initiated: bool = False
 
 
-def in_system_account(request: ApiRequest, error: ApiError) -> bytes | None:
-    """What the system account hears on endpoints other than INFO."""
+def in_system_account(
+    engine: Any, request: ApiRequest, route: Route | None, error: ApiError
+) -> bytes | None:
+    """What the system account hears; it has no streams of its own but may purge an account's."""
     tokens = request.subject.split(".")
     if tokens[2:4] == ["ACCOUNT", "PURGE"] and len(tokens) == 5:
+        purged = engine.accounts.get(tokens[4])
+        for name in list(purged.streams) if purged is not None else ():
+            purged.delete_stream(name)
         return answer("account_purge_response", Initiated(True))
+    if route is None:
+        return None
+    if route.kind == "account_info_response":
+        return route.refused(error)
     return answer("system_response", error=error)
 
 

@@ -17,6 +17,8 @@ SNAPSHOT = b"$JS.SNAPSHOT."
 OLD_NEXT = b"$JS.RN."
 OLD_ACK = b"$JS.A."
 LEVEL = b"Nats-Required-Api-Level"
+# What a domain's prefix leads to; the rest of it is nobody's subject.
+IN_DOMAIN = (b"INFO", b"STREAM", b"CONSUMER", b"DIRECT", b"META", b"SERVER", b"ACCOUNT")
 
 
 def dispatch(
@@ -34,6 +36,8 @@ def dispatch(
         subject = b"$JS.API." + subject[len(engine.domain) + 9 :]
         if subject.startswith(b"$JS.API.$"):
             return engine.broker.publish(account, subject[8:], payload, reply, headers, client) > 0
+        if subject[8:].partition(b".")[0] not in IN_DOMAIN:
+            return False
     if subject.startswith(NEXT):
         return _pull(engine, js, subject[len(NEXT) :], reply, headers, payload)
     if subject.startswith(DIRECT):
@@ -44,7 +48,9 @@ def dispatch(
         return engine.ack(account, subject, payload, reply)
     if subject.startswith(FLOW):
         tokens = subject.decode("utf-8", "replace").split(".")
-        return len(tokens) >= 5 and engine.deliveries.flow_control(js, tokens[2], tokens[3], subject)
+        return len(tokens) >= 5 and engine.deliveries.flow_control(
+            js, tokens[2], tokens[3], subject
+        )
     from jetstream.api.routes import ApiRequest, answer
 
     request = ApiRequest(

@@ -6,8 +6,6 @@ empty bodies, accounts without JetStream, counting, audits) is done here once.
 
 from typing import Any, Final
 
-from msgspec import Struct
-
 from jetstream.api import account as account_api
 from jetstream.api import cluster, consumers, extensions, legacy, messages, snapshot, streams
 from jetstream.api.audit import audit
@@ -64,11 +62,11 @@ def answer(engine: Any, account: Any, js: Any, request: ApiRequest) -> object:
             return extensions.reply(engine, account, js, request)
         return legacy.answer(engine, account, js, request)
     found = find(subject)
+    if js is None:
+        return _without_jetstream(engine, account, found[0] if found else None, request)
     if found is None:
         return True
     route, names = found
-    if js is None:
-        return _without_jetstream(engine, account, route, request)
     failed = False
     try:
         response = _handle(js, route, names, request)
@@ -111,19 +109,13 @@ def check_level(headers: bytes) -> None:
         raise ApiError(REQUIRED_API_LEVEL)
 
 
-class _Nothing(Struct):
-    pass
-
-
-def _without_jetstream(engine: Any, account: Any, route: Route, request: ApiRequest) -> bool:
+def _without_jetstream(engine: Any, account: Any, route: Route | None, request: ApiRequest) -> bool:
     error = ApiError(NOT_ENABLED_FOR_ACCOUNT)
-    system = getattr(engine.server.accounts, "system", None) is account
-    if system and route.kind != "account_info_response":
-        made = cluster.in_system_account(request, error)
-        if made is None:
-            return True
-    else:
+    made: bytes | None = None
+    if engine.server.accounts.system is account:
+        made = cluster.in_system_account(engine, request, route, error)
+    elif route is not None:
         made = route.refused(error)
-    if request.reply:
+    if made is not None and request.reply:
         engine.send(account, request.reply, made)
     return True
