@@ -84,13 +84,9 @@ class Acking(Memory):
 
     def _forgive(self, seqs: "array[int]") -> None:
         """A late ack for a message that was given up counts after all."""
-        late = array("Q", (seq for seq in seqs if seq in self.pending.given_up))
-        for seq in late:
-            self.pending.given_up.pop(seq, None)
-        if late:
-            self._note(state.runs(b"S", late))
-            if self.retains:
-                self._effects.settled.extend(late)
+        late = self._forget_given_up(seqs)
+        if self.retains:
+            self._effects.settled.extend(late)
 
     def _on_ack(self, run: AckRun, row: int, now: int) -> None:
         kind, seq = run.kinds[row], run.stream_seqs[row]
@@ -303,10 +299,19 @@ class Acking(Memory):
         """Messages left the stream by limits, age or deletion; announced if they were out."""
         if self.lanes is not None:
             self.lanes.drop(seqs)
-        for seq in seqs if self.pending.given_up else ():
-            self.pending.given_up.pop(seq, None)
+        if self.pending.given_up:
+            self._forget_given_up(seqs)
         if len(self.pending):
             self._lose(seqs, DELETED, now)
+
+    def _forget_given_up(self, seqs: "array[int]") -> "array[int]":
+        """These no longer count as given up; returns those that did."""
+        known = array("Q", (seq for seq in seqs if seq in self.pending.given_up))
+        for seq in known:
+            del self.pending.given_up[seq]
+        if known:
+            self._note(state.runs(b"S", known))
+        return known
 
     def _lose(self, seqs: "array[int]", reason: str, now: int) -> None:
         if reason:
@@ -325,8 +330,8 @@ class Acking(Memory):
         gone = array("Q", (seq for seq in out if not self.cursor.exists(seq)))
         if self.lanes is not None:
             self.lanes.drop(array("Q", [s for s in self.lanes.held if not self.cursor.exists(s)]))
-        for seq in [seq for seq in self.pending.given_up if not self.cursor.exists(seq)]:
-            del self.pending.given_up[seq]
+        lost = [seq for seq in self.pending.given_up if not self.cursor.exists(seq)]
+        self._forget_given_up(array("Q", lost))
         first = self._first_after_purge()
         if first - 1 > self.cursor.stream_seq:
             self.cursor.go_to(first)

@@ -250,7 +250,8 @@ class Memory:
         self._clamp(held)
         if self.lanes is not None:
             for seq in sorted(held):
-                self.lanes.hold(seq)
+                if self.cursor.exists(seq):
+                    self.lanes.hold(seq)
             for seq in self.pending.table.seqs():
                 self.lanes.went_out(seq)
         self._seen = self._head()
