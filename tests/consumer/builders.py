@@ -20,9 +20,7 @@ class Rig:
 
     def __init__(self, stream: dict[str, Any] | None = None, **config: Any) -> None:
         self.now = START
-        self.stream = StreamConfig(
-            **{"name": "S", "subjects": ["s.>"], **(stream or {})}  # type: ignore[arg-type]
-        )
+        self.stream = StreamConfig(**{"name": "S", "subjects": ["s.>"], **(stream or {})})
         self.store = MemoryStore()
         self.config = config
         self.listeners: set[bytes] | None = None

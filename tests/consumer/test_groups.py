@@ -63,7 +63,7 @@ def test_one_client_is_pinned_until_it_is_silent() -> None:
     assert rig.wait(9) == []
     out = rig.wait(2)
     assert [delivery.to for delivery in out] == [b"two"]
-    kinds = [type(event) for event in rig.effects.advisories]
+    kinds: list[type] = [type(event) for event in rig.effects.advisories]
     assert kinds == [GroupUnpinned, GroupPinned]
 
 

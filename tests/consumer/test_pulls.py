@@ -1,5 +1,7 @@
 """Pull requests: what is delivered, in which turn, and every status."""
 
+from typing import Any
+
 import pytest
 from tests.consumer.builders import Rig, seqs_of
 
@@ -151,7 +153,7 @@ def test_a_quiet_request_gets_heartbeats() -> None:
     ],
 )
 def test_requests_beyond_a_limit_are_refused(
-    config: dict[str, int], asked: dict[str, int], said: str
+    config: dict[str, Any], asked: dict[str, Any], said: str
 ) -> None:
     rig = Rig(**config)
     rig.pull(**{"batch": 1, **asked})

@@ -36,7 +36,7 @@ class Model:
         return [
             seq
             for seq in store.next_seqs(1, 10**6)
-            if seq > self.stream_seq and self.matches(store.get(seq).subject)
+            if seq > self.stream_seq and self.matches(self.rig.consumer._subject_of(seq))
         ]
 
 
@@ -179,7 +179,7 @@ class Life:
                 assert model.deliveries[seq] == count
                 assert self.most < 0 or count <= self.most
                 if count == 1:
-                    assert model.matches(self.rig.store.get(seq).subject)
+                    assert model.matches(self.rig.consumer._subject_of(seq))
                     model.stream_seq = max(model.stream_seq, seq)
                 model.out[seq] = count
                 model.consumer_seq = max(
