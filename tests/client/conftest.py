@@ -74,7 +74,8 @@ class ServerProcess:
 
     def stop(self, how: int = signal.SIGTERM) -> None:
         if self._process is not None:
-            os.kill(self._process.pid, how)
+            if self._process.poll() is None:
+                os.kill(self._process.pid, how)
             self._process.wait(15)
             self._process = None
 

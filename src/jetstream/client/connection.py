@@ -177,7 +177,8 @@ class Connection:
     def _flush(self) -> None:
         self._flush_planned = False
         link = self._keeper.link
-        if link is not None and self._out.size:
+        # A transport that is going down takes nothing more; what we keep goes to the next one.
+        if link is not None and self._out.size and not link.transport.is_closing():
             link.write(self._out.take())
 
     async def writable(self) -> None:

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from jetstream.client.config import Seconds, time_to_wire, to_ns
-from jetstream.client.errors import ClientError, MissingHeartbeatError
+from jetstream.client.errors import ClientError, MissingHeartbeatError, NoRespondersError
 from jetstream.client.info import ConsumerInfo, PauseState, read_info
 from jetstream.client.message import JetStreamMessage
 from jetstream.client.pull import GRACE, Fetch, MessageBatch, PullStream, next_request
@@ -28,6 +28,7 @@ FETCH_WAIT = 30.0
 MAX_MESSAGES = 500
 EXPIRES = 30.0
 NO_WAIT_PATIENCE = 5.0
+RETRY_WAIT = 0.25
 
 
 class Messages:
@@ -214,10 +215,22 @@ class Consumer:
         return table
 
     async def _fetch(self, request: Any, wait: float) -> MessageBatch:
-        batch = await Fetch(self.js.connection, self._next, request).run(wait)
-        if batch.error is not None and not batch and not _harmless(batch.error):
-            raise batch.error
-        return batch
+        connection = self.js.connection
+        deadline = connection.loop.time() + wait
+        while True:
+            batch = await Fetch(connection, self._next, request).run(wait)
+            error = batch.error
+            if error is None or batch or _harmless(error):
+                return batch
+            if not isinstance(error, NoRespondersError):
+                raise error
+            # Nobody listens: either the consumer is gone, which info() tells with a better error,
+            # or a cluster is choosing a leader.
+            await self.info()
+            wait = deadline - connection.loop.time() - RETRY_WAIT
+            if wait <= 0:
+                return batch
+            await asyncio.sleep(RETRY_WAIT)
 
     # --- a flow
 
@@ -287,6 +300,7 @@ class Consumer:
             on_error=error_handler,
             stop_after=stop_after,
         )
+        flow.verify = self.info
         flow.start()
         return flow
 

@@ -9,7 +9,7 @@ limits and deletions, 100 a heartbeat. Its `Nats-Pending-*` headers tell what of
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from jetstream.client._inbound import frames
@@ -24,6 +24,7 @@ from jetstream.client.errors import (
     StatusError,
 )
 from jetstream.client.message import ACK, JetStreamMessage
+from jetstream.errors import ApiError
 from jetstream.schema.consumer import NextRequest
 from jetstream.schema.encoding import to_json
 from jetstream.wire._parser import Batch
@@ -32,6 +33,7 @@ from jetstream.wire.headers import get_header
 if TYPE_CHECKING:
     from jetstream.client.connection import Connection, PullInbox
 
+VERIFY_WAIT = 0.25
 GRACE = 1.0  # how much longer than the server we wait before we stop a request ourselves
 FATAL_409 = ("consumer deleted", "consumer is push based", "exceeded maxrequest")
 
@@ -239,6 +241,9 @@ class PullStream:
         self.accept: Callable[[list[JetStreamMessage]], list[JetStreamMessage]] | None = None
         self.on_fatal: Callable[[Exception], None] | None = None
         self.on_restored: Callable[[], None] | None = None
+        # Asks the server whether the consumer exists; raises if it does not.
+        self.verify: Callable[[], Awaitable[Any]] | None = None
+        self._verifying = False
 
     # --- asking
 
@@ -355,6 +360,12 @@ class PullStream:
         self._asked -= int(get_header(block, b"Nats-Pending-Messages") or 0)
         self._asked_bytes -= int(get_header(block, b"Nats-Pending-Bytes") or 0)
         text = status_text(message).lower()
+        if status == 503 and self.verify is not None and self.on_fatal is None:
+            self._asked = self._asked_bytes = 0
+            if not self._verifying:
+                self._verifying = True
+                self._connection.spawn(self._verify())
+            return
         if status == 503 or status == 400 or (status == 409 and text.startswith(FATAL_409)):
             self._fatal = True
             self._asked = self._asked_bytes = 0
@@ -373,6 +384,27 @@ class PullStream:
         if self._bytes_max and self._asked_bytes <= 0:
             self._asked = 0
         self._pull()
+
+    async def _verify(self) -> None:
+        """Nobody listens: the consumer is gone, or its cluster is choosing a leader."""
+        assert self.verify is not None
+        try:
+            while not self._stopped and not self._connection.is_closed:
+                await asyncio.sleep(VERIFY_WAIT)
+                try:
+                    await self.verify()
+                except ApiError as error:
+                    if error.code == 404:
+                        self._fatal = True
+                        self.fail(ConsumerDeletedError(409, str(error)))
+                        return
+                except ClientError:
+                    continue  # not now; ask again
+                else:
+                    break
+        finally:
+            self._verifying = False
+        self.restart()
 
     def fail(self, error: Exception) -> None:
         """Raised to whoever reads next, after what is buffered."""
