@@ -12,6 +12,7 @@ import asyncio
 from array import array
 from collections.abc import AsyncIterable, Generator, Iterable
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -267,14 +268,19 @@ class Publisher:
 
         `wishes` are those of `publish_headers`: msg_id, expect_stream, expect_last_seq,
         expect_last_subject_seq, expect_last_msg_id, ttl, rollup, increment, schedule, …. When no
-        stream listens yet (a cluster electing a leader) it tries again, `retry_attempts` times.
+        stream listens yet (a cluster electing a leader) it tries again, `retry_attempts` times. A
+        message with a `msg_id` is also sent again after a reconnect: the stream drops a repeat.
         """
         block = publish_headers(headers, **wishes) if wishes or headers else None
         wait = self.api.timeout if timeout is None else timeout
-        loop = self.api.connection.loop
+        connection = self.api.connection
+        repeatable = wishes.get("msg_id") is not None
         for attempt in range(retry_attempts + 1):
             token, future = self._send(subject, block, data, None)
-            expiry = loop.call_later(wait, self._expire, token, wait)
+            expiry = connection.loop.call_later(wait, self._expire, token, wait)
+            if repeatable:
+                repeat = partial(self._repeat, token, subject, block, data)
+                connection.on_restored.add(repeat)
             try:
                 return await future
             except NoRespondersError:
@@ -283,8 +289,13 @@ class Publisher:
             finally:
                 expiry.cancel()
                 self._unanswered.pop(token, None)
+                if repeatable:
+                    connection.on_restored.discard(repeat)
             await asyncio.sleep(retry_wait)
         raise AssertionError("unreachable")
+
+    def _repeat(self, token: int, subject: str, block: bytes | None, data: Payload) -> None:
+        self.api.connection.send(subject, b"%b%d" % (self._ack_prefix, token), block, data)
 
     def _send(
         self, subject: str, block: bytes | None, data: Payload, message: Any
