@@ -18,6 +18,7 @@ cdef class Segment:
     cdef public uint64_t allocated      # size of the file
     cdef public uint64_t live           # messages that still exist
     cdef public uint64_t live_bytes
+    cdef public uint64_t listed         # messages its footer lists
     cdef public int64_t min_time
     cdef public int64_t max_time
     cdef public uint32_t seed

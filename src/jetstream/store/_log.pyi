@@ -17,6 +17,7 @@ class Segment:
     allocated: int
     live: int
     live_bytes: int
+    listed: int
     min_time: int
     max_time: int
     seed: int

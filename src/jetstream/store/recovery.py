@@ -176,6 +176,7 @@ class _Opening:
             self._expiry_at,
         )
         segment.last_seq = footer.last_seq
+        segment.listed = footer.messages
         segment.sealed = True
         if footer.last_seq > store.last_seq or footer.max_time > store.last_ts:
             store._advance(max(footer.last_seq, store.last_seq), footer.max_time)

@@ -172,6 +172,7 @@ def seal(store: "FileStore", segment: Segment) -> Iterator[None]:
 
 def _footer_of(store: "FileStore", segment: Segment, *, placed: bool) -> bytes:
     lengths, subjects, seqs, table, records, messages = columns(store, segment, placed)
+    segment.listed = messages
     return pack_footer(
         (segment.first_seq, segment.last_seq),
         (segment.min_time, segment.max_time),
