@@ -112,12 +112,12 @@ def test_a_flipped_bit_costs_at_most_one_message_and_is_reported(tidy: bool) -> 
 @pytest.mark.timeout(7200)
 def test_every_bit_of_a_store_of_32_kilobytes() -> None:
     tried = 0
-    for tidy, messages in ((True, 100), (False, 100)):
+    for tidy, messages in ((True, 104), (False, 104)):
         disk, content, removed = a_small_store(messages, tidy=tidy, size=300)
         tried += try_flips(disk, content, removed, bits_of(disk))
-    large, content, removed = a_small_store(8_000, size=300, segment_bytes=100_000)
+    large, content, removed = a_small_store(1_200, size=300, segment_bytes=30_000)
     random = Random(2)
-    some = random.choices(bits_of(large), k=2_000)
+    some = random.choices(bits_of(large), k=20_000)
     more = try_flips(large, content, removed, some)
     print(f"\n{tried} + {more} bit flips")  # noqa: T201
     assert tried >= 262_144

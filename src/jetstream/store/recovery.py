@@ -49,9 +49,12 @@ def recover(store: "FileStore") -> None:
     """Fill an empty store from its directory."""
     store.disk.make_directory(store.directory)
     firsts = _segment_names(store)
+    reached = _drop_unreadable_end(store, firsts)
     for i, first_seq in enumerate(firsts):
         next_first = firsts[i + 1] if i + 1 < len(firsts) else NO_SEQ
         _Opening(store, first_seq, next_first).run()
+    if reached > store.last_seq:
+        note_lost_tail(store, reached, 0)
     _account_for_the_front(store)
     _compare_with_closed(store)
     if sum(segment.end for segment in store.unchecked) <= CHECKED_AT_ONCE:
@@ -75,6 +78,30 @@ def _segment_names(store: "FileStore") -> list[int]:
         elif name not in (CLOSED, QUARANTINE):
             quarantine(store, name, "not a file of this store")
     return sorted(firsts)
+
+
+def _drop_unreadable_end(store: "FileStore", firsts: list[int]) -> int:
+    """Set aside newest files in which nothing can be read; returns a sequence they had reached.
+
+    A torn beginning looks like this, and the segment before is then the one to go on with. If the
+    file is not empty a message may have been in it, and its sequence must not be used again.
+    """
+    reached = 0
+    while firsts:
+        first_seq = firsts[-1]
+        file = store.disk.open(f"{store.directory}/{first_seq:020d}.seg")
+        if unpack_header(file.read(0, HEADER_SEARCH_BYTES)) is not None:
+            break
+        data = file.read(0, file.size())
+        probe = Segment(first_seq, 0, 0, segment_seed(store.identity.uid, first_seq))
+        if find_good(probe, data, 0, 0) >= 0:
+            break
+        file.close()
+        quarantine(store, f"{first_seq:020d}.seg", "nothing in it can be read")
+        if data.strip(b"\0"):
+            reached = max(reached, first_seq)
+        firsts.pop()
+    return reached
 
 
 def quarantine(store: "FileStore", name: str, why: str) -> None:
@@ -272,11 +299,8 @@ class _Opening:
         """Neither header nor a record: a torn beginning, or damaged from end to end."""
         store = self.store
         store.segments.remove(self.segment)
-        held_something = self.file.read(0, self.size).strip(b"\0") != b""
         self.file.close()
         quarantine(store, self.path.rpartition("/")[2], "nothing in it can be read")
-        if held_something and self.next_first == NO_SEQ and self.first_seq > store.last_seq:
-            note_lost_tail(store, self.first_seq, self.size)
 
     def _clear_tail(self, at: int) -> None:
         """The end of the newest segment is torn or damaged: count what it held, then blank it.
