@@ -5,7 +5,6 @@ A group of the tree is a module that is imported when one of its commands is nam
 to every command that does not use the letter itself; whatever is given where, ends up in one place.
 """
 
-import difflib
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from importlib import import_module
@@ -13,7 +12,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from jetstream.cli.settings import GLOBAL_FLAGS, Flag, Settings, resolve
+from jetstream.cli.settings import FORMATS, GLOBAL_FLAGS, Flag, Settings, resolve
 
 EXAMPLE_INDENT = "  "
 
@@ -57,6 +56,10 @@ def settings() -> Settings:
 
 def _remember(context: click.Context, param: click.Parameter, value: Any) -> Any:
     if value is not None and value is not False and value != ():
+        if param.name == "output" and str(value).lower() not in FORMATS:
+            raise click.BadParameter(
+                f"unknown output format {value!r}, use one of {', '.join(FORMATS)}", context, param
+            )
         context.find_root().ensure_object(Given).flags[str(param.name)] = value
     return value
 
@@ -186,6 +189,8 @@ class Group(Helpful, click.Group):
         return (command.name if command else None), command, args[1:]
 
     def nearest(self, ctx: click.Context, word: str) -> list[str]:
+        import difflib
+
         known = [w for w in self.words(ctx) if not w.startswith("_")]
         close = difflib.get_close_matches(word, known, n=3, cutoff=0.55)
         return close or [w for w in known if w.startswith(word)][:3]

@@ -4,11 +4,8 @@ Results go to stdout, the rest to stderr. On a terminal tables have borders and 
 pipe they are plain aligned columns. `-o csv|tsv|md|json|jsonl|yaml` turn any table into that.
 """
 
-import json
 import os
-import shutil
 import sys
-import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -16,8 +13,8 @@ import click
 
 from jetstream.cli.app import settings
 from jetstream.cli.problems import Failure
+from jetstream.cli.settings import FORMATS
 
-FORMATS = ("table", "plain", "json", "jsonl", "yaml", "csv", "tsv", "md")
 COLORS = ("yellow", "blue", "cyan", "green", "magenta", "red")
 _ROUNDED = "╭─┬╮│├┼┤╰┴╯"
 _DOUBLE = "╔═╦╗║╠╬╣╚╩╝"
@@ -52,7 +49,7 @@ def screen() -> Screen:
     color = "" if not terminal or os.environ.get("NO_COLOR") else str(chosen.colors or "rounded")
     return Screen(
         form or ("table" if terminal else "plain"),
-        terminal_width(),
+        terminal_width() if terminal else 120,
         terminal,
         color,
         bool(chosen.quiet),
@@ -60,6 +57,8 @@ def screen() -> Screen:
 
 
 def terminal_width() -> int:
+    import shutil
+
     return shutil.get_terminal_size((120, 40)).columns
 
 
@@ -88,6 +87,8 @@ def warn(text: str) -> None:
 
 
 def to_json(value: Any, indent: int | None = 2) -> str:
+    import json
+
     return json.dumps(value, indent=indent, ensure_ascii=False, default=str)
 
 
@@ -240,6 +241,8 @@ def fit(widths: list[int], room: int, columns: int) -> list[int]:
 def text_width(text: str) -> int:
     if text.isascii():
         return len(text)
+    import unicodedata
+
     return sum(
         0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
         for c in text

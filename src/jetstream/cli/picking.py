@@ -4,7 +4,6 @@ One candidate is taken as it is; several are offered as a list on a terminal. A 
 exist is answered with the nearest ones.
 """
 
-import difflib
 from collections.abc import Iterable
 
 from jetstream.cli.problems import Failure
@@ -83,6 +82,8 @@ async def consumer_info(session: Session, stream: str, name: str) -> Json:
 
 def nearest_hint(name: str, known: Iterable[str], listing: str) -> str:
     """`did you mean ORDERS?`, by spelling."""
+    import difflib
+
     by_lower = {each.lower(): each for each in known}
     close = difflib.get_close_matches(name.lower(), list(by_lower), n=3, cutoff=0.5)
     if close:

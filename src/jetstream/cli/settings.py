@@ -13,6 +13,7 @@ from jetstream.cli.values import parse_duration
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
 DEFAULT_TIMEOUT_NS = 5_000_000_000
+FORMATS = ("table", "plain", "json", "jsonl", "yaml", "csv", "tsv", "md", "markdown")
 
 
 class Flag(NamedTuple):

@@ -1,7 +1,6 @@
 """`jetstream stream get|view|rmm|gaps`: single messages and pages of them."""
 
 import base64
-import subprocess
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -42,6 +41,8 @@ def translated(body: bytes, translate: str | None) -> bytes:
     """The body through a user's command."""
     if not translate:
         return body
+    import subprocess
+
     done = subprocess.run(translate, shell=True, input=body, capture_output=True, check=False)
     if done.returncode:
         reason = done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}"
