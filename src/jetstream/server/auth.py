@@ -11,6 +11,7 @@ import asyncio
 import hmac
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -23,6 +24,9 @@ from jetstream.server.closed import Reason
 from jetstream.server.options import Options, UserOptions
 from jetstream.server.tls import TlsPeer, is_pinned, same_name
 from jetstream.wire.operations import Connect
+
+if TYPE_CHECKING:
+    from jetstream.server.operator import Operator
 
 BCRYPT_PREFIXES = ("$2a$", "$2b$", "$2x$", "$2y$")
 BCRYPT_THREADS = 2
@@ -94,11 +98,11 @@ class Authenticator:
         self._nkeys = {user.nkey: user for user in options.users if user.nkey}
         self._failures: dict[str, list[int]] = {}
         self._threads: ThreadPoolExecutor | None = None
-        self._operator = None
+        self.operator: Operator | None = None
         if options.is_operator_mode:
-            from jetstream.server.operator import Operator
+            from jetstream.server import operator
 
-            self._operator = Operator(options, self.clock)
+            self.operator = operator.Operator(options, self.clock)
 
     def authenticate(
         self,
@@ -128,8 +132,8 @@ class Authenticator:
         if connect.account or connect.new_account:
             raise AuthError("account or new account was given", self._who(connect))
         self._check_pinned(attempt)
-        if self._operator is not None:
-            return self._operator.authenticate(attempt)
+        if self.operator is not None:
+            return self.operator.authenticate(attempt)
         websocket = options.websocket
         if attempt.connection_type == "WEBSOCKET" and (websocket.username or websocket.token):
             return self._single(attempt, websocket.username, websocket.password, websocket.token)
@@ -223,7 +227,7 @@ class Authenticator:
 
     def _who(self, connect: Connect) -> str:
         """What the log may know about somebody who was turned away."""
-        if self._operator is not None:
+        if self.operator is not None:
             return ""
         if self._nkeys:
             return f' - Nkey "{connect.nkey or ""}"'

@@ -28,7 +28,19 @@ async def reload(server: "Server", options: Options) -> list[str]:
     server.tracing = options.trace
     server.authenticator.close()
     server.authenticator = authenticator
-    server.accounts.update(specs_of(options))
+    _reload_tls(server, options)
+    server.config_loaded_ns = server.clock.now()
+    for connection in list(server.connections.values()):
+        connection.parser.control_line_max = options.max_control_line
+    await accounts_changed(server)
+    _drop_excess(server, options)
+    server.wake()
+    return lines
+
+
+async def accounts_changed(server: "Server") -> None:
+    """Bring accounts and the rights of connected clients in line with the options."""
+    server.accounts.update(specs_of(server.options))
     if server.engine is not None:
         for account in server.accounts:
             if account.jetstream is None and account.spec.jetstream is not None:
@@ -37,15 +49,10 @@ async def reload(server: "Server", options: Options) -> list[str]:
         hook = getattr(service, "on_accounts_changed", None)
         if hook is not None:
             hook()
-    _reload_tls(server, options)
-    server.config_loaded_ns = server.clock.now()
     for connection in list(server.connections.values()):
-        connection.parser.control_line_max = options.max_control_line
         if connection.ready:
             await _check_again(server, connection)
-    _drop_excess(server, options)
     server.wake()
-    return lines
 
 
 def _reload_tls(server: "Server", options: Options) -> None:
@@ -71,6 +78,8 @@ async def _check_again(server: "Server", connection: Connection) -> None:
         )
         identity = outcome if isinstance(outcome, Identity) else await outcome
     except AuthError as refused:
+        if "revoked" in refused.why:
+            refused.text, refused.reason = "User Authentication Revoked", Reason.REVOKED
         server.turn_away(connection, refused)
         return
     if connection.gone:

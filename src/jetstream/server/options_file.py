@@ -301,9 +301,11 @@ def _check_together(options: Options, problems: Problems) -> None:
     if problems.errors:
         return
     from jetstream.security.jwt import InvalidToken
+    from jetstream.server.claims import load_directory
     from jetstream.server.operator import directory_of
 
     try:
+        load_directory(options)
         directory = directory_of(options)
     except InvalidToken as error:
         problems.error(f"invalid account JWT: {error}")

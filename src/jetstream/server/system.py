@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from jetstream.broker._broker import Account, Subscription
+from jetstream.clock import SECOND
 from jetstream.schema.encoding import to_json
 from jetstream.server import events, monitor, monitor_connz, monitor_js
 from jetstream.server.closed import Reason
@@ -132,8 +133,9 @@ class SystemServices:
             "$SYS.DEBUG.SUBSCRIBERS": self._on_subscribers,
         }
         if self.server.options.is_operator_mode:
-            offered["$SYS.REQ.ACCOUNT.*.CLAIMS.LOOKUP"] = self._on_lookup
-            offered["$SYS.REQ.CLAIMS.LIST"] = self._on_claims_list
+            from jetstream.server.claims import ClaimsServices
+
+            offered |= ClaimsServices(self.server, self._info).services()
         return offered
 
     def _services_of(self, account: Account) -> dict[str, Callable[..., object]]:
@@ -295,7 +297,8 @@ class SystemServices:
             if identity.rules is not None and not identity.rules.is_open:
                 data["permissions"] = _shown_rules(identity.rules)
             if identity.expires_ns:
-                data["expires"] = identity.expires_ns - self.server.clock.now()
+                left = identity.expires_ns - self.server.clock.now()
+                data["expires"] = left - left % SECOND
         self._send(account, reply, {"server": self._info(), "data": data})
         return True
 
@@ -325,24 +328,6 @@ class SystemServices:
             return monitor.accstatz(self.server, unused=True, accounts=[account.name])
 
         self._answer(account, reply, payload, view)
-        return True
-
-    def _on_lookup(
-        self, client: Any, subject: bytes, reply: bytes, headers: bytes, payload: bytes
-    ) -> object:
-        """The token of an account, for tools that manage them."""
-        account = self.server.accounts.find(subject.decode("utf-8", "replace").split(".")[3])
-        if account is not None and account.spec.jwt:
-            self.server.broker.publish(
-                self.server.accounts.system, reply, account.spec.jwt.encode()
-            )
-        return True
-
-    def _on_claims_list(
-        self, client: Any, subject: bytes, reply: bytes, headers: bytes, payload: bytes
-    ) -> object:
-        names = [account.name for account in self.server.accounts if account.spec.jwt]
-        self._send(self.server.accounts.system, reply, {"server": self._info(), "data": names})
         return True
 
     # --- views with options of their own ---
