@@ -10,7 +10,7 @@ connection stops the server. This module joins `client` and `server`, which do n
 """
 
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 from jetstream.client.connection import Connection
@@ -22,12 +22,20 @@ from jetstream.server.server import Server
 ADDRESS = Address("nats", "in-process", 0)
 
 
-async def connect_to(server: Server, **settings: Any) -> Connection:
-    """A client of a running server of this process, through memory."""
+async def connect_to(
+    server: Server | Callable[[], Server | None], **settings: Any
+) -> Connection:
+    """A client of a running server of this process, through memory.
+
+    A function instead of a server is asked at every (re)connect, so that a restarted one is found.
+    """
 
     async def dial(host: Host, address: Address, options: Options) -> Link:
+        running = server if isinstance(server, Server) else server()
+        if running is None or not running.running:
+            raise ConnectionRefusedError("the server is not running")
         link = Link(host, address)
-        server.connect_in_process(link)  # type: ignore[arg-type]
+        running.connect_in_process(link)  # type: ignore[arg-type]
         try:
             await link.greet(options)
         except BaseException:

@@ -52,6 +52,7 @@ class Server:
         clock: Clock | None = None,
         random: Random | None = None,
         log: logging.Logger | None = None,
+        files: Any = None,
         **settings: Any,
     ) -> None:
         self.options = options if options is not None else Options(host="127.0.0.1")
@@ -89,6 +90,7 @@ class Server:
         self.slow: set[Connection] = set()
         self.closing: set[Connection] = set()
         self.engine: Engine | None = None
+        self.files = files  # another disk than the machine's: for tests
         self.started_ns = self.clock.now()
         self.total_connections = 0
         self.reads = 0  # sockets read since the last turn
@@ -151,7 +153,7 @@ class Server:
             self.options.jetstream.store_dir = self._temporary.name
         from jetstream.api.dispatch import dispatch
 
-        self.engine = Engine(self, dispatch)
+        self.engine = Engine(self, dispatch, self.files)
         await self.engine.start()
         starting.tell()
 
