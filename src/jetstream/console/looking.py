@@ -45,7 +45,7 @@ async def pipelines(js: JetStream) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     with contextlib.suppress(JetStreamError, TimeoutError):
         bucket = await js.key_value(PIPELINES_BUCKET)
-        for key in await bucket.keys():
+        for key in await bucket.keys("pipeline.>"):
             entry = await bucket.get(key)
             with contextlib.suppress(msgspec.MsgspecError):
                 record = msgspec.json.decode(entry.value)

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import ipaddress
 import socket
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import uvicorn
@@ -55,6 +56,7 @@ class ConsoleServer:
         self.port = port
         self._options = connect_options
         self._needs_login = needs_login
+        self._make: Callable[[], Awaitable[Connection]] | None = None
         self._server: uvicorn.Server | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -81,7 +83,13 @@ class ConsoleServer:
         while not self._server.started and not self._task.done():
             await asyncio.sleep(0.005)
 
+    def connect_with(self, make: Callable[[], Awaitable[Connection]]) -> None:
+        """Let those who give no credentials in through this connection maker."""
+        self._make = make
+
     async def _connect(self, credentials: dict[str, str]) -> Connection:
+        if not credentials and self._make is not None:
+            return await self._make()
         options = {**self._options, **credentials}
         return await connect(self.nats_url, name="jetstream console", **options)
 
