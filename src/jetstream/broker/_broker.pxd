@@ -36,6 +36,8 @@ cdef class Client:
     cdef public bint gone            # nothing is delivered any more
     cdef public bint overflowing
     cdef public bint stalled         # published to somebody whose buffer is nearly full
+    cdef public bint draining        # its peer reads: waiting for it is worth while
+    cdef public Client waits_for     # published more than this one has read so far
     cdef public bint ready           # may publish and subscribe
     cdef public size_t pending_max
     cdef public size_t in_transport

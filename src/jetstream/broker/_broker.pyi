@@ -43,6 +43,8 @@ class Client:
     gone: bool
     overflowing: bool
     stalled: bool
+    draining: bool
+    waits_for: Client | None
     ready: bool
     pending_max: int
     in_transport: int

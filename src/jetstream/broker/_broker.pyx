@@ -30,6 +30,9 @@ cdef enum:
     K_HPUB = 2
     ROUTES_MAX = 16384
     SCAN_MAX = 256
+    # A publisher that is so far ahead of a reader gives it a moment. Memory that is used again
+    # while it is still in the cache makes the difference between fast and slow.
+    AHEAD_MAX = 524288
 
 cdef enum:
     # Messages that JetStream takes in runs, past the ordinary routes.
@@ -255,7 +258,7 @@ cdef class Broker:
         cdef size_t sid_len
         cdef const char* subject = m.subject
         cdef size_t subject_len = m.subject_len
-        cdef size_t body
+        cdef size_t body, waiting
         cdef bytes renamed
         if sub.closed or client.gone or (client is origin and not client.echo):
             return 0
@@ -275,7 +278,8 @@ cdef class Broker:
             return 0
         sid_len = PyBytes_GET_SIZE(sub.sid)
         body = m.payload_len + (m.headers_len if client.headers else 0)
-        if client.outbox.size + client.in_transport + body > client.pending_max:
+        waiting = client.outbox.size - client.outbox.head
+        if waiting + client.in_transport + body > client.pending_max:
             if not client.overflowing:
                 client.overflowing = True
                 if self.on_overflow is not None:
@@ -326,8 +330,11 @@ cdef class Broker:
         self.out_bytes += body
         if client.tracks_replies and m.reply_len:
             client.permissions.note_reply(PyBytes_FromStringAndSize(m.reply, m.reply_len), self.now())
-        if origin is not None and client.outbox.size > client.pending_max // 4 * 3:
-            origin.stalled = True
+        if waiting > AHEAD_MAX and origin is not None:
+            if waiting > client.pending_max // 4 * 3:
+                origin.stalled = True
+            elif client.draining:
+                origin.waits_for = client
         if not client.dirty:
             self._mark(client)
         if counted.limit > 0 and counted.delivered >= counted.limit:

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from jetstream.server.auth import Identity
     from jetstream.server.server import Server
 
+# What the socket did not take at once goes through the transport, in slices: it tells us when.
+SLICE_BYTES = 64 * 1024
+WAIT_S = 0.005
+_PLAIN_TRANSPORTS = ("TCPTransport", "_SelectorSocketTransport")
 FIRST_PING_NS = 2 * SECOND
 STALL_S = 0.003
 CONNECT_TEXT_MAX = 64 * 1024
@@ -72,6 +76,9 @@ class Connection(Client, asyncio.BufferedProtocol):
         self.close_reason = ""
         self.closed = False
         self.writing_paused_ns = 0
+        self.fd = -1  # of a plain socket, which is written to without a detour
+        self.waiters: list[Connection] = []  # publishers that give this one time to read
+        self.waiting: asyncio.TimerHandle | None = None
         self.suspended = False
         self.held = 0  # reasons to stop reading for a while
         self.first_ping_seen = False
@@ -104,6 +111,9 @@ class Connection(Client, asyncio.BufferedProtocol):
         # A TLS transport counts an empty buffer as full when the limit is 0.
         encrypted = transport.get_extra_info("ssl_object") is not None
         self.transport.set_write_buffer_limits(high=1 if encrypted else 0)
+        self.fd = -1
+        if type(transport).__name__ in _PLAIN_TRANSPORTS:
+            self.fd = transport.get_extra_info("socket").fileno()
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple) and not self.host:
             self.host, self.port = str(peer[0]), int(peer[1])
@@ -143,7 +153,10 @@ class Connection(Client, asyncio.BufferedProtocol):
         self.writing_paused_ns = 0
         self.in_transport = 0
         self.server.slow.discard(self)
+        self.draining = True
         self.flush()
+        if self.waiters and not self.writing_paused_ns:
+            self.release_waiters()
 
     # --- in -----------------------------------------------------------------------------------
 
@@ -175,6 +188,35 @@ class Connection(Client, asyncio.BufferedProtocol):
             if not server.options.no_fast_producer_stall:
                 self.hold()
                 server.loop.call_later(STALL_S, self.unhold)
+        elif self.waits_for is not None:
+            self.wait_for(cast(Connection, self.waits_for))
+        self.waits_for = None
+
+    def wait_for(self, reader: "Connection") -> None:
+        """Give a reader a moment: until it has caught up, or a few milliseconds.
+
+        One that reads nothing in that time is not waited for again until it does, so that a stuck
+        reader holds up nobody.
+        """
+        if reader.writing_paused_ns and self.waiting is None:
+            reader.waiters.append(self)
+            self.waiting = self.server.loop.call_later(WAIT_S, self.waited_in_vain, reader)
+            self.hold()
+
+    def waited_in_vain(self, reader: "Connection") -> None:
+        reader.draining = False
+        self.wait_over()
+
+    def release_waiters(self) -> None:
+        waiters, self.waiters = self.waiters, []
+        for waiter in waiters:
+            waiter.wait_over()
+
+    def wait_over(self) -> None:
+        if self.waiting is not None:
+            self.waiting.cancel()
+            self.waiting = None
+            self.unhold()
 
     def hold(self) -> None:
         """Stop reading; the inside is full. Nothing is lost, the peer just waits."""
@@ -379,9 +421,17 @@ class Connection(Client, asyncio.BufferedProtocol):
         if transport is None or transport.is_closing():
             self.outbox.clear()
             return
+        if self.fd >= 0 and not self.server.tracing:
+            while len(self.outbox) and not self.writing_paused_ns:
+                left = self.outbox.send(self.fd)
+                if left > 0:
+                    transport.write(self.outbox.take_front(SLICE_BYTES))
+                elif left < 0:
+                    transport.write(self.outbox.take())  # it will find out what is wrong
+            return
         data = self.outbox.take()
         if self.server.tracing:
-            trace.outgoing(self, bytes(data))
+            trace.outgoing(self, data)
         transport.write(data)
 
     def close(self, reason: str, error: str | None = None) -> None:
@@ -391,14 +441,17 @@ class Connection(Client, asyncio.BufferedProtocol):
         self.close_reason = reason
         if error is not None:
             self.put(b"-ERR '" + error.encode("utf-8", "replace") + b"'\r\n")
+        is_slow = reason in (Reason.SLOW_PENDING, Reason.SLOW_DEADLINE)
         self.flush()
         self.gone = True
         transport = self.transport
+        if transport is not None and len(self.outbox) and not is_slow:
+            transport.write(self.outbox.take())  # it keeps the order, and sends before it closes
         if transport is None:
             self.ended(reason)
             return
         self.closing_deadline_ns = self.server.clock.monotonic() + 2 * SECOND
-        if reason in (Reason.SLOW_PENDING, Reason.SLOW_DEADLINE):
+        if is_slow:
             transport.abort()
         else:
             transport.close()
@@ -412,6 +465,7 @@ class Connection(Client, asyncio.BufferedProtocol):
         self.gone = True
         self.close_reason = self.close_reason or reason
         self.outbox.clear()
+        self.release_waiters()
         self.server.forget(self)
         self.server.farewell(self)
 
