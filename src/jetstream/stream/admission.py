@@ -234,7 +234,7 @@ def understand(
     if not wants and not config.allow_msg_counter:
         message = Admitted(subject, block, payload, wants)
         check_sizes(config, message)
-        resources.check(len(subject) + len(block) + len(payload))
+        resources.check(message_size(config.storage, subject, block, payload))
         check_discard_new(config, message, ledger)
         return message
     if h.REQUEST_INFO in wants:
@@ -258,7 +258,7 @@ def understand(
         schedule=plan,
     )
     apply_features(config, message, increment, ledger, now)
-    resources.check(len(subject) + len(block) + len(payload))
+    resources.check(message_size(config.storage, subject, message.headers, message.payload))
     check_discard_new(config, message, ledger)
     return message
 
