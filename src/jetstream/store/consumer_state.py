@@ -14,6 +14,7 @@ import struct
 from jetstream.errors import StoreError
 from jetstream.store._crc import crc32c
 from jetstream.store.files import Disk, File
+from jetstream.store.shared_journal import Change, SharedJournal
 
 MAGIC = b"JSCONS01"
 PUT, NOTE, DROP = 1, 2, 3
@@ -29,8 +30,10 @@ State = dict[str, tuple[bytes, list[bytes]]]
 class StateJournal:
     """Consumer state of one stream on disk. Same threads as a store: `sync` may run anywhere."""
 
-    def __init__(self, path: str, disk: Disk) -> None:
+    def __init__(self, path: str, disk: Disk, shared: SharedJournal | None = None) -> None:
         self.path = path
+        self.shared = shared
+        self._unsynced: list[tuple[int, bytes]] = []
         self.disk = disk
         self.trouble: str | None = None
         self.report: list[str] = []
@@ -98,10 +101,13 @@ class StateJournal:
             self._file.write(need, bytes(ALLOCATE))
             self._allocated = need + ALLOCATE
         self._file.write(self._end, self._pending)
+        self._unsynced.append((self._end, bytes(self._pending)))
         self._end = need
         self._state = apply_entries(self._state, bytes(self._pending))
         self._pending.clear()
         self._dirty = True
+        if self.shared is None:
+            self._unsynced.clear()
 
     def sync(self) -> None:
         """Wait for the disk. After a failure the next `write` writes everything anew."""
@@ -110,12 +116,25 @@ class StateJournal:
         dirty, self._dirty = self._dirty, False
         if not dirty or self._file is None:
             return
+        covered = len(self._unsynced)
         try:
             self._file.sync()
         except OSError as error:
             self._suspect = True
             self.trouble = f"cannot sync {self.path}: {error.strerror or error}"
             raise StoreError(self.trouble) from error
+        del self._unsynced[:covered]
+
+    def take_unsynced(self) -> list[Change]:
+        """Entries written since the last call, for the shared journal instead of `sync`."""
+        path = self._shared_path() if self._unsynced else ""
+        changes = [(path, offset, data) for offset, data in self._unsynced]
+        self._unsynced.clear()
+        return changes
+
+    def _shared_path(self) -> str:
+        assert self.shared is not None
+        return self.path[len(self.shared.root) + 1 :]
 
     def _compact(self) -> None:
         """Write the present state to a new file that replaces this one; synced when it returns."""
@@ -125,7 +144,10 @@ class StateJournal:
             parts += [pack_entry(PUT, name, snapshot)] * 2
             parts += [pack_entry(NOTE, name, delta) for delta in notes]
         data = b"".join(parts)
+        if self.shared is not None:
+            self.shared.settle(self._shared_path())
         self.disk.replace(self.path, data)
+        self._unsynced.clear()
         if self._file is not None:
             self._file.close()
         self._file = self.disk.open(self.path)
@@ -187,6 +209,9 @@ class MemoryJournal:
 
     def write(self) -> bool:
         return False
+
+    def take_unsynced(self) -> list[Change]:
+        return []
 
     def sync(self) -> None: ...
     def close(self) -> None: ...

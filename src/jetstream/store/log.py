@@ -27,6 +27,7 @@ from jetstream.store.base import LostData
 from jetstream.store.files import Disk, File
 from jetstream.store.record import Kind, pack_ranges, segment_seed
 from jetstream.store.segment import Header, Identity, pack_header
+from jetstream.store.shared_journal import Change, SharedJournal
 
 SEGMENT_BYTES_MIN = 4 << 20
 SEGMENT_BYTES_MAX = 64 << 20
@@ -64,8 +65,12 @@ class FileStore(LogBase):
         max_msgs_per_subject: int | None = None,
         first_seq: int = 0,
         home: "Home | None" = None,
+        shared: SharedJournal | None = None,
     ) -> None:
         self.home = home
+        self.shared = shared
+        self._heads: dict[Segment, bytes] = {}
+        self._in_journal: list[tuple[int, dict[Segment, int]]] = []
         self.directory = directory
         self.disk = disk
         self.identity = identity
@@ -305,6 +310,7 @@ class FileStore(LogBase):
             segment.allocated = segment.file.size()
             self._allocate(segment, len(segment.extra))
             segment.file.write(0, segment.extra)
+            self._heads[segment] = segment.extra
             segment.extra = None
             self._dirty[segment] = segment.start
         if segment.end == segment.written:
@@ -338,6 +344,7 @@ class FileStore(LogBase):
                 self.disk.sync_directory(self.directory)
                 for segment in dirty:
                     segment.extra = NAMED
+                    self._heads.pop(segment, None)
         except OSError as error:
             self._suspect = True
             self._names_dirty |= names
@@ -348,6 +355,45 @@ class FileStore(LogBase):
 
     def mark_synced(self, seq: int) -> None:
         self.synced_seq = max(self.synced_seq, min(seq, self.last_seq))
+        while self._in_journal and self._in_journal[0][0] <= seq:
+            for segment, upto in self._in_journal.pop(0)[1].items():
+                segment.synced = max(segment.synced, upto)
+                segment.extra = NAMED
+                self._heads.pop(segment, None)
+                if self._dirty.get(segment, upto + 1) <= upto:
+                    del self._dirty[segment]
+
+    def take_unsynced(self) -> list[Change]:
+        """What was written and is not yet on disk, for the shared journal; loop thread.
+
+        Instead of `sync`: hand it to the journal, sync that, and call `mark_synced`. Until then, or
+        when the journal fails, `sync` still does it the other way.
+        """
+        taken: dict[Segment, int] = {}
+        changes: list[Change] = []
+        earlier = self._in_journal[-1][1] if self._in_journal else {}
+        for segment, upto in self._dirty.items():
+            path = self._shared_path(segment.path)
+            head = self._heads.get(segment)
+            if head is not None and segment not in earlier:
+                changes.append((path, 0, head))
+            start = max(segment.synced, earlier.get(segment, 0))
+            if upto > start:
+                data = bytes(segment.bytes_from(start)[: upto - start])
+                changes.append((path, start, data))
+            taken[segment] = upto
+        if taken:
+            self._in_journal.append((self.last_seq, {**earlier, **taken}))
+        return changes
+
+    def _shared_path(self, path: str) -> str:
+        assert self.shared is not None
+        return path[len(self.shared.root) + 1 :]
+
+    def settle(self, path: str) -> None:
+        """Before a file changes or goes: the shared journal must not bring its old bytes back."""
+        if self.shared is not None:
+            self.shared.settle(self._shared_path(path))
 
     def _heal(self) -> None:
         """After a failed sync: put what is not surely on disk into a new file, and sync that."""

@@ -109,6 +109,8 @@ def _is_due(erasure: Erasure) -> bool:
 def erase_due(store: "FileStore") -> None:
     """Overwrite headers and payload with zeros; the record stays whole and says it was erased."""
     due = [each for each in store.erasures if _is_due(each)]
+    if due and store.shared is not None:
+        store.shared.wipe()  # the bytes are in there as well
     touched = []
     for each in due:
         segment, file = each.segment, store._file_of(each.segment)
@@ -139,6 +141,7 @@ def remove_doomed(store: "FileStore") -> Iterator[None]:
         if segment is None or segment.synced >= end:
             store.doomed.remove(each)
             if store.disk.exists(path):
+                store.settle(path)
                 store.disk.remove(path)
             yield
 
@@ -352,6 +355,8 @@ def _flush(target: Segment) -> None:
 def _swap(store: "FileStore", run: list[Segment], target: Segment) -> None:
     at = store.segments.index(run[0])
     final = run[0].path
+    for source in run:
+        store.settle(source.path)
     store.disk.rename(target.path, final)
     target.path = final
     store.segments[at : at + len(run)] = [target]
@@ -440,6 +445,8 @@ def fresh_copy(
     copy_live(store, segment, target, data, at, lambda kind, body: body)
     _flush(target)
     target.file.sync()
+    if store.disk.exists(target.path):
+        store.settle(target.path)
     store.disk.rename(beside, target.path)
     store.disk.sync_directory(store.directory)
     target.allocated = target.file.size()

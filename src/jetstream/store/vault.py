@@ -4,7 +4,8 @@
                               messages/*.seg     the log (log.py)
                               consumers          what the stream's consumers remember
     <root>/<account>/<stream>.deleted            being removed; finished at the next start
-    <root>/quarantine/                           what nobody could read: never deleted
+    <root>/+journal/                             shared_journal.py
+    <root>/+quarantine/                          what nobody could read: never deleted
 
 Each metadata copy is replaced atomically, one after the other, so one of them is always whole. When
 both are damaged the identity and config come from the segments, which carry a copy of their own.
@@ -23,11 +24,12 @@ from jetstream.store.consumer_state import StateJournal
 from jetstream.store.files import Disk, Files
 from jetstream.store.log import FileStore
 from jetstream.store.segment import HEADER_SEARCH_BYTES, Header, Identity, unpack_header
+from jetstream.store.shared_journal import DIRECTORY, SharedJournal
 
 COPIES = ("meta-a", "meta-b")
 LOG = "messages"
 CONSUMERS = "consumers"
-QUARANTINE = "quarantine"
+QUARANTINE = "+quarantine"  # no account is called like this: "+" would be quoted
 DELETED = ".deleted"
 NAME_BYTES_MAX = 200
 
@@ -47,7 +49,15 @@ class Meta(Struct, frozen=True):
 class StreamHome:
     """One stream's directory."""
 
-    def __init__(self, directory: str, disk: Disk, meta: Meta, report: list[str]) -> None:
+    def __init__(
+        self,
+        directory: str,
+        disk: Disk,
+        meta: Meta,
+        report: list[str],
+        shared: SharedJournal | None = None,
+    ) -> None:
+        self.shared = shared
         self.directory = directory
         self.disk = disk
         self.uid = bytes.fromhex(meta.uid)
@@ -69,6 +79,7 @@ class StreamHome:
             max_msgs_per_subject=max_msgs_per_subject,
             first_seq=first_seq,
             home=self,
+            shared=self.shared,
         )
         if store.config_version > self.config_version:
             self.config_changed(store.config, store.config_version)
@@ -76,7 +87,7 @@ class StreamHome:
 
     def journal(self) -> StateJournal:
         """What the stream's consumers remember."""
-        return StateJournal(f"{self.directory}/{CONSUMERS}", self.disk)
+        return StateJournal(f"{self.directory}/{CONSUMERS}", self.disk, self.shared)
 
     def config_changed(self, config: bytes, version: int) -> None:
         """A new config, durable when this returns."""
@@ -100,6 +111,8 @@ class StreamHome:
             self.disk.remove_tree(aside)
         if not self.disk.exists(self.directory):
             return
+        if self.shared is not None:
+            self.shared.forget_below(self.directory[len(self.shared.root) + 1 :])
         self.disk.rename(self.directory, aside)
         self.disk.sync_directory(self.directory.rpartition("/")[0])
         self.disk.remove_tree(aside)
@@ -114,12 +127,14 @@ class Vault:
         self.random = random or Random()
         self.report: list[str] = []
         self.disk.make_directory(self.root)
+        self.journal = SharedJournal(self.root, self.disk)
+        self.report += self.journal.report
 
     def accounts(self) -> list[str]:
         return [
             unquote(name)
             for name in self.disk.list(self.root)
-            if name != QUARANTINE and self.disk.is_directory(f"{self.root}/{name}")
+            if name not in (QUARANTINE, DIRECTORY) and self.disk.is_directory(f"{self.root}/{name}")
         ]
 
     def streams(self, account: str) -> list[StreamHome]:
@@ -135,7 +150,7 @@ class Vault:
             if meta is None:
                 self._set_aside(directory)
             else:
-                homes.append(StreamHome(directory, self.disk, meta, self.report))
+                homes.append(self._home(directory, meta))
         return homes
 
     def create(self, account: str, name: str, config_json: bytes, created_ns: int) -> StreamHome:
@@ -151,7 +166,14 @@ class Vault:
         uid = self.random.bytes(16).hex()
         meta = Meta(uid, account, name, created_ns, msgspec.Raw(config_json), 1)
         write_meta(self.disk, directory, meta)
-        return StreamHome(directory, self.disk, meta, self.report)
+        return self._home(directory, meta)
+
+    def _home(self, directory: str, meta: Meta) -> StreamHome:
+        return StreamHome(directory, self.disk, meta, self.report, self.journal)
+
+    def close(self) -> None:
+        """After all streams were closed: nothing is left to redo."""
+        self.journal.close()
 
     def _read(self, directory: str) -> Meta | None:
         copies = [read_meta(self.disk, f"{directory}/{name}") for name in COPIES]
