@@ -65,7 +65,6 @@ if TYPE_CHECKING:
     from jetstream.client.consumer import ConsumeContext as ConsumeContext
     from jetstream.client.consumer import Consumer as Consumer
     from jetstream.client.consumer import Messages as Messages
-    from jetstream.embedding import embedded as embedded
     from jetstream.client.events import Event as Event
     from jetstream.client.events import EventKind as EventKind
     from jetstream.client.events import Statistics as Statistics
@@ -98,6 +97,7 @@ if TYPE_CHECKING:
     from jetstream.client.stream import Stream as Stream
     from jetstream.client.subscription import Subscription as Subscription
     from jetstream.client.watch import KeyWatcher as KeyWatcher
+    from jetstream.embedding import embedded as embedded
     from jetstream.errors import ApiError as ApiError
     from jetstream.errors import JetStreamError as JetStreamError
     from jetstream.server.server import Server as Server

@@ -22,9 +22,7 @@ from jetstream.server.server import Server
 ADDRESS = Address("nats", "in-process", 0)
 
 
-async def connect_to(
-    server: Server | Callable[[], Server | None], **settings: Any
-) -> Connection:
+async def connect_to(server: Server | Callable[[], Server | None], **settings: Any) -> Connection:
     """A client of a running server of this process, through memory.
 
     A function instead of a server is asked at every (re)connect, so that a restarted one is found.
@@ -71,9 +69,7 @@ class Embedding:
         settings = dict(self._settings)
         if self._store_dir is None:
             settings.setdefault("ephemeral", True)
-        server = Server(
-            store_dir=self._store_dir, jetstream=True, dont_listen=True, **settings
-        )
+        server = Server(store_dir=self._store_dir, jetstream=True, dont_listen=True, **settings)
         await server.start()
         try:
             connection = await connect_to(server)
@@ -96,9 +92,7 @@ class Embedding:
         await self._connection.__aexit__(*error)
 
 
-def embedded(
-    store_dir: str | os.PathLike[str] | None = None, **settings: Any
-) -> Embedding:
+def embedded(store_dir: str | os.PathLike[str] | None = None, **settings: Any) -> Embedding:
     """A private in-process server and a client on it; `settings` are those of `Server`.
 
     Without `store_dir` everything is gone when the connection closes.

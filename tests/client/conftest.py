@@ -1,8 +1,8 @@
 """Every test of the client runs against the real nats-server and against ours.
 
 A coroutine test runs in an event loop of its own. It may ask for `nc` (a connection), `js` (its
-JetStream) or `url`; the servers are processes that live as long as the test run, and every test leaves
-them without streams.
+JetStream) or `url`; the servers are processes that live as long as the test run, and every test
+leaves them without streams.
 """
 
 import asyncio
@@ -57,8 +57,8 @@ class ServerProcess:
         else:
             command = [sys.executable, "-m", "jetstream.server.main"]
         command += ["-a", "127.0.0.1", "-p", str(self.port), "-js", "-sd", self.store]
-        log = Path(self.store, "log").open("ab")
-        self._process = subprocess.Popen([*command, *self._arguments], stdout=log, stderr=log)
+        with Path(self.store, "log").open("ab") as log:
+            self._process = subprocess.Popen([*command, *self._arguments], stdout=log, stderr=log)
         deadline = time.monotonic() + 15
         while time.monotonic() < deadline:
             try:

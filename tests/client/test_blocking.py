@@ -1,18 +1,18 @@
 """The same client without await: threads, iteration, callbacks, forks."""
 
+import asyncio
 import multiprocessing
-import os
 import threading
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.client.conftest import ServerProcess, gone
 
 import jetstream
 from jetstream import sync
 from jetstream.client.errors import ApiError, KeyNotFoundError, NoRespondersError
-from tests.client.conftest import ServerProcess
 
 
 @pytest.fixture
@@ -22,9 +22,7 @@ def blocking(server: ServerProcess) -> Iterator[Any]:
         js = nc.jetstream()
         for name in list(js.stream_names()):
             js.delete_stream(name)
-        directory = os.path.join(server.store, "jetstream", "$G", "streams")
-        while server.kind == "reference" and os.path.isdir(directory) and os.listdir(directory):
-            time.sleep(0.01)
+    asyncio.run(gone(server))
 
 
 def test_core_messaging(url: str) -> None:
@@ -58,10 +56,9 @@ def test_streams_and_consumers(blocking: Any) -> None:
     assert consumer.next(1).seq == 11
     with pytest.raises(ApiError):
         js.stream("nope")
-    with js.batch() as group:
-        with pytest.raises(ApiError):
-            group.add("s.1")
-            group.add("s.2")
+    with js.batch() as group, pytest.raises(ApiError):
+        group.add("s.1")
+        group.add("s.2")
 
 
 def test_iterating_flows(blocking: Any) -> None:

@@ -199,7 +199,7 @@ async def test_closing_fails_waiting_requests(url: str) -> None:
 
 
 async def test_no_server_is_an_error_that_names_them() -> None:
-    with pytest.raises(NoServersError, match="127.0.0.1:9"):
+    with pytest.raises(NoServersError, match=r"127\.0\.0\.1:9"):
         await jetstream.connect(["127.0.0.1:9", "nats://127.0.0.1:1"], connect_timeout=1)
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.client.conftest import ServerProcess, free_port
 
 import jetstream
 from jetstream import sync
 from jetstream.client.errors import AuthorizationError, NoServersError
 from jetstream.security.nkeys import KeyKind, KeyPair
-from tests.client.conftest import ServerProcess, free_port
 
 
 def certificate(directory: Path) -> tuple[Path, Path]:
@@ -160,7 +160,7 @@ async def test_nkey(configured: Configured, tmp_path: Path) -> None:
 
 async def test_permissions_are_reported(configured: Configured) -> None:
     server = configured(
-        'authorization { users: [ { user: u, password: p, permissions: '
+        "authorization { users: [ { user: u, password: p, permissions: "
         '{ publish: "ok.>", subscribe: ["ok.>", "_INBOX.>"] } } ] }'
     )
     errors: list[str] = []

@@ -69,9 +69,7 @@ def test_clients_come_back_after_a_dropped_connection(
     assert nats_connection.stats().reconnects == 1
 
 
-def test_what_was_acknowledged_survives_a_crash(
-    js: Any, jetstream_server: BlockingServer
-) -> None:
+def test_what_was_acknowledged_survives_a_crash(js: Any, jetstream_server: BlockingServer) -> None:
     js.create_stream(name="S")
     for n in range(20):
         js.publish("S", b"%d" % n)

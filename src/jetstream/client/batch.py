@@ -43,7 +43,7 @@ class AtomicBatch:
         headers: HeadersLike | None = None,
         **wishes: Any,
     ) -> None:
-        """One more message; wishes as in `publish`. It is sent when the next one or commit comes."""
+        """One more message; wishes as in `publish`. It goes out with the next one or the commit."""
         self._check()
         if self._held is not None:
             await self._send_held()

@@ -26,12 +26,33 @@ ReplayPolicy = Literal["instant", "original"]
 PriorityPolicy = Literal["none", "overflow", "pinned_client", "prioritized"]
 
 DURATIONS = frozenset(
-    "max_age duplicate_window subject_delete_marker_ttl inactive_threshold ack_wait backoff "
-    "max_expires idle_heartbeat priority_timeout pause_remaining active".split()
+    {
+        "ack_wait",
+        "active",
+        "backoff",
+        "duplicate_window",
+        "idle_heartbeat",
+        "inactive_threshold",
+        "max_age",
+        "max_expires",
+        "pause_remaining",
+        "priority_timeout",
+        "subject_delete_marker_ttl",
+    }
 )
 TIMES = frozenset(
-    "created ts first_ts last_ts opt_start_time pause_until last_active leader_since "
-    "pinned_ts time".split()
+    {
+        "created",
+        "first_ts",
+        "last_active",
+        "last_ts",
+        "leader_since",
+        "opt_start_time",
+        "pause_until",
+        "pinned_ts",
+        "time",
+        "ts",
+    }
 )
 
 T = TypeVar("T", bound="Config")

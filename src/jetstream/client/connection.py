@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from jetstream.clock import Random
 from jetstream.client._inbound import frames
 from jetstream.client._outbound import OutBuffer
 from jetstream.client.errors import (
@@ -38,6 +37,7 @@ from jetstream.client.link import Link
 from jetstream.client.message import HeadersLike, JetStreamMessage, Message, Payload
 from jetstream.client.options import Address, Options
 from jetstream.client.subscription import MessageCallback, Subscription
+from jetstream.clock import Random
 from jetstream.wire._parser import Batch
 from jetstream.wire.headers import Headers, encode_headers
 from jetstream.wire.operations import Info, Kind
@@ -349,7 +349,9 @@ class Connection:
                 if stall is not None:
                     patience = stall
 
-    async def _in_time(self, waiting: "asyncio.Future[Any]", timeout: float | None, what: str) -> Any:
+    async def _in_time(
+        self, waiting: "asyncio.Future[Any]", timeout: float | None, what: str
+    ) -> Any:
         try:
             async with asyncio.timeout(timeout or self.options.request_timeout):
                 return await waiting

@@ -183,9 +183,7 @@ class Consumer:
         min_pending, min_ack_pending, priority.
         """
         wait = _seconds(max_wait)
-        request = next_request(
-            n, expires=wait, heartbeat=heartbeat, max_bytes=max_bytes, **limits
-        )
+        request = next_request(n, expires=wait, heartbeat=heartbeat, max_bytes=max_bytes, **limits)
         return await self._fetch(request, wait + GRACE)
 
     async def fetch_bytes(
@@ -254,7 +252,13 @@ class Consumer:
         """
         return Messages(
             self._flow(
-                max_messages, max_bytes, threshold, expires, heartbeat, stop_after, error_handler,
+                max_messages,
+                max_bytes,
+                threshold,
+                expires,
+                heartbeat,
+                stop_after,
+                error_handler,
                 limits,
             )
         )
@@ -319,8 +323,10 @@ def _harmless(error: Exception) -> bool:
     """Ends of a fetch that mean "nothing there" rather than "something is wrong"."""
     from jetstream.client.errors import StatusError
 
-    return isinstance(error, StatusError) and error.status == 409 and (
-        "leadership" in error.description.lower() or "shutdown" in error.description.lower()
+    return (
+        isinstance(error, StatusError)
+        and error.status == 409
+        and ("leadership" in error.description.lower() or "shutdown" in error.description.lower())
     )
 
 

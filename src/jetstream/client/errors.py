@@ -1,6 +1,6 @@
 """What can go wrong on the application's side of the wire.
 
-All of them are `JetStreamError`s; those that mean "it took too long" are `TimeoutError`s as well and
+All of them are `JetStreamError`s; those that mean "it took too long" are `TimeoutError`s as well,
 those about the connection `ConnectionError`s, so that code which knows only Python's own families
 catches them too. What a server refused is an `ApiError` with its number.
 """

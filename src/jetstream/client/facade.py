@@ -1,4 +1,4 @@
-"""The older way of saying it: `js.streams.add(…)`, `js.consumers.info(…)`. Aliases, nothing more."""
+"""The older way of saying it: `js.streams.add(…)`, `js.consumers.info(…)`. Aliases only."""
 
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any

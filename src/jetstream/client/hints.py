@@ -1,7 +1,7 @@
 """What a person could try next, by error number.
 
-The server's text says what is wrong; a hint says what usually helps. Keyed by `err_code`, a few by a
-piece of the text where one number covers many causes.
+The server's text says what is wrong; a hint says what usually helps. Keyed by `err_code`, a few by
+a piece of the text where one number covers many causes.
 """
 
 HINTS: dict[int, str] = {
@@ -20,11 +20,11 @@ HINTS: dict[int, str] = {
     10058: "use update_stream() or create_or_update_stream() to change an existing stream",
     10059: "list what exists with `async for name in js.stream_names()`",
     10060: "the subject is captured by another stream than the one you expected",
-    10065: "two streams cannot capture the same subject; js.stream_name_by_subject() tells which does",
+    10065: "two streams cannot capture one subject; js.stream_name_by_subject() tells which does",
     10070: "somebody published in between; read the last message and decide again",
     10071: "somebody published in between; read the current sequence and try again",
     10074: "a single server keeps one copy: use num_replicas=1, or connect to a cluster",
-    10077: "the stream is full and discards new messages; purge, raise a limit or use discard='old'",
+    10077: "the stream is full and refuses new messages; purge, raise a limit or use discard='old'",
     10084: "on a work queue every message must be acknowledged: ack_policy='explicit'",
     10099: "a work queue takes one unfiltered consumer, or several with separate filters",
     10100: "filters of consumers on a work queue must not overlap",
@@ -53,7 +53,11 @@ _BY_TEXT: list[tuple[int, str, str]] = [
     (10052, "duplicates window", "duplicate_window is in seconds here and at most max_age"),
     (10052, "can not change", "some settings are fixed at creation; make a new stream"),
     (10052, "invalid subject", "subjects have no blanks, no empty tokens, and `>` only at the end"),
-    (10012, "can not be updated", "that field is fixed at creation; delete and create the consumer"),
+    (
+        10012,
+        "can not be updated",
+        "that field is fixed at creation; delete and create the consumer",
+    ),
     (10003, "", "the request was empty or contradictory"),
     (10025, "unknown field", "this server does not know that field; is it older than 2.15?"),
 ]

@@ -67,9 +67,8 @@ class Keeper:
                 self.emit(Event(EventKind.CONNECTED, server=str(self._link_address())))
                 return
             attempt += 1
-            if isinstance(self.last_error, AuthorizationError) or not 0 <= attempt <= rounds:
-                if rounds >= 0 or isinstance(self.last_error, AuthorizationError):
-                    break
+            if isinstance(self.last_error, AuthorizationError) or 0 <= rounds < attempt:
+                break
             await asyncio.sleep(self._pause(attempt))
         self.status = Status.CLOSED
         if isinstance(self.last_error, AuthorizationError):

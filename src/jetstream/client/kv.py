@@ -2,8 +2,8 @@
 
     bucket B  = stream KV_B on $KV.B.>      key k = subject $KV.B.k      revision = sequence
 
-A delete is a message with a header; so is a purge, which also rolls up what came before. Compare and
-set is the expected-last-subject-sequence header of a publish.
+A delete is a message with a header; so is a purge, which also rolls up what came before. Compare
+and set is the expected-last-subject-sequence header of a publish.
 """
 
 import re

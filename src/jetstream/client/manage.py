@@ -37,9 +37,7 @@ class StreamManager:
 
     api: Api
 
-    async def create_stream(
-        self, config: StreamConfig | AnyConfig = None, **fields: Any
-    ) -> Stream:
+    async def create_stream(self, config: StreamConfig | AnyConfig = None, **fields: Any) -> Stream:
         """Create a stream; an identical one that exists is fine, a different one is an error.
 
         Give a `StreamConfig`, its fields as keywords, or both (keywords win).
@@ -49,9 +47,7 @@ class StreamManager:
         answer = await self.api.request(f"STREAM.CREATE.{name}", wire)
         return Stream(self, read_info(StreamInfo, answer))  # type: ignore[arg-type]
 
-    async def update_stream(
-        self, config: StreamConfig | AnyConfig = None, **fields: Any
-    ) -> Stream:
+    async def update_stream(self, config: StreamConfig | AnyConfig = None, **fields: Any) -> Stream:
         """Replace the configuration of an existing stream; what is left out becomes default."""
         wire = merged(StreamConfig, config, fields)
         name = check_name(wire.get("name"), "stream")
@@ -88,9 +84,7 @@ class StreamManager:
         answer = await self.api.request(f"STREAM.INFO.{name}", body or None)
         subjects = answer["state"].get("subjects")
         while subjects and len(subjects) < answer.get("total", 0):
-            page = await self.api.request(
-                f"STREAM.INFO.{name}", {**body, "offset": len(subjects)}
-            )
+            page = await self.api.request(f"STREAM.INFO.{name}", {**body, "offset": len(subjects)})
             more = page["state"].get("subjects")
             if not more:
                 break
@@ -213,9 +207,7 @@ class ConsumerManager:
         async for name in self.api.pages(f"CONSUMER.NAMES.{stream}", "consumers"):
             yield name
 
-    async def pause_consumer(
-        self, stream: str, name: str, until: datetime | Seconds
-    ) -> PauseState:
+    async def pause_consumer(self, stream: str, name: str, until: datetime | Seconds) -> PauseState:
         """No deliveries until a time, or for some seconds (server 2.11)."""
         text = pause_until_text(until, SystemClock().now())
         answer = await self.api.request(f"CONSUMER.PAUSE.{stream}.{name}", {"pause_until": text})

@@ -3,7 +3,7 @@
     bucket B = stream OBJ_B      chunks on $O.B.C.<nuid>      meta on $O.B.M.<base64url(name)>
 
 A put writes chunks under a new id, then the meta message that makes them visible, then removes the
-chunks of what was there before. If it fails half-way, its chunks are removed: nobody ever sees them.
+chunks of what was there before. If it fails half-way, its chunks are removed: nobody sees them.
 Memory stays bounded both ways: chunks are published in a window, and fetched a few at a time.
 """
 
@@ -147,7 +147,7 @@ def digest_text(digest: bytes) -> str:
 
 
 class ObjectReader:
-    """An object being read: iterate its chunks, or `read()` all. The digest is checked at the end."""
+    """An object being read: iterate its chunks, or `read()` all. The end checks the digest."""
 
     def __init__(self, js: "JetStream", info: ObjectInfo) -> None:
         self.info = info
@@ -383,9 +383,7 @@ class ObjectStore:
         gone = msgspec.structs.replace(info, deleted=True, size=0, chunks=0, digest="")
         await self._publish_meta(gone)
         if not info.is_link:
-            await self.js.purge_stream(
-                self._stream, subject=object_chunks(self.bucket, info.nuid)
-            )
+            await self.js.purge_stream(self._stream, subject=object_chunks(self.bucket, info.nuid))
         return gone
 
     async def update_meta(

@@ -1,7 +1,7 @@
 """An ordered consumer: a stream's messages in order, without gap or repeat, whatever happens.
 
-It is a construct of the client: a short-lived consumer on the server without acknowledgements, whose
-deliveries are numbered. When a number is missing, when heartbeats stay out, after a reconnect, or
+It is a construct of the client: a short-lived consumer on the server without acknowledgements,
+whose deliveries are numbered. When a number is missing, when heartbeats stay out, after a reconnect, or
 when the consumer is gone, another one is made that starts behind the last message we accepted.
 
     consumer P_1: 1 2 3 ─ ─ 6   gap!  ─►  delete P_1, create P_2 at stream sequence of 3, plus one
@@ -148,9 +148,7 @@ class OrderedConsumer:
     async def fetch_bytes(self, max_bytes: int, *, max_wait: Seconds = FETCH_WAIT) -> MessageBatch:
         """Messages of up to `max_bytes` in all."""
         wait = _seconds(max_wait)
-        return await self._fetch(
-            next_request(1_000_000, expires=wait, max_bytes=max_bytes), wait
-        )
+        return await self._fetch(next_request(1_000_000, expires=wait, max_bytes=max_bytes), wait)
 
     async def fetch_no_wait(self, n: int) -> MessageBatch:
         """Up to `n` messages that are there now."""

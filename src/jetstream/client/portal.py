@@ -37,9 +37,7 @@ class Portal:
         self._small: deque[Callable[[], None]] = deque()
         self._small_planned = False
         self.loop = _new_loop()
-        self.thread = threading.Thread(
-            target=self._run_loop, name="jetstream-sync", daemon=True
-        )
+        self.thread = threading.Thread(target=self._run_loop, name="jetstream-sync", daemon=True)
         self.thread.start()
 
     def _run_loop(self) -> None:

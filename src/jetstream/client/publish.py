@@ -4,8 +4,8 @@
     publish_async()  returns a `PubAckFuture`; at most `window` of them are unanswered
     publish_many()   takes an iterable and keeps the pipe full; only sequence numbers are kept
 
-All acknowledgements of a connection come back on one subscription, told apart by a number at the end
-of the reply subject, so a thousand publishes cost one SUB.
+All acknowledgements of a connection come back on one subscription, told apart by a number at the
+end of the reply subject, so a thousand publishes cost one SUB.
 """
 
 import asyncio
@@ -439,9 +439,7 @@ class Publisher:
 class Bulk:
     """A pipelined publish in pieces: `start()`, `send(chunk)` …, `finish()`."""
 
-    def __init__(
-        self, api: Api, subject: str | None, window: int, timeout: float
-    ) -> None:
+    def __init__(self, api: Api, subject: str | None, window: int, timeout: float) -> None:
         self._connection = api.connection
         self._subject = subject
         self._window = window

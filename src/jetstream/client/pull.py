@@ -4,7 +4,7 @@
     PullStream  keeps `max_messages` asked for or waiting; asks again when half of them are used up
 
 A status (a header-only message) ends or explains a request: 404 nothing there, 408 time is up, 409
-limits and deletions, 100 a heartbeat. Its `Nats-Pending-*` headers tell what of the request is left.
+limits and deletions, 100 a heartbeat. Its `Nats-Pending-*` headers tell what of it is left.
 """
 
 import asyncio
@@ -160,8 +160,10 @@ class Fetch:
                 return
             patience = min(left, 2 * heartbeat) if heartbeat else left
             await asyncio.wait([self._done], timeout=patience)
-            if heartbeat and not self._done.done() and (
-                loop.time() - self._last_heard > 2 * heartbeat
+            if (
+                heartbeat
+                and not self._done.done()
+                and (loop.time() - self._last_heard > 2 * heartbeat)
             ):
                 self.messages.error = MissingHeartbeatError("two heartbeats were missed")
                 return

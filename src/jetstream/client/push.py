@@ -1,8 +1,8 @@
 """Push consumers: the server sends to a subject, we subscribe to it.
 
 `subscribe()` finds the stream by subject, creates the consumer (or binds to a durable that exists)
-and subscribes. Heartbeats and flow control are answered here: a flow-control request is answered when
-everything that came before it has been handed to the application, which is what makes it work.
+and subscribes. Heartbeats and flow control are answered here: a flow-control request is answered
+when everything that came before it was handed to the application, which is what makes it work.
 """
 
 import asyncio

@@ -170,7 +170,7 @@ async def _maybe(result: Any) -> Any:
 
 def _writer(target: Any, stack: ExitStack) -> Callable[[bytes], Any]:
     if isinstance(target, str | Path):
-        file: BinaryIO = stack.enter_context(Path(target).open("wb"))
+        file: BinaryIO = stack.enter_context(Path(target).open("wb"))  # noqa: SIM115
         return _in_thread(file.write)
     if hasattr(target, "write"):
         return target.write  # type: ignore[no-any-return]
@@ -183,7 +183,7 @@ def _reader(source: Any, stack: ExitStack) -> Callable[[int], Any]:
 
         return io.BytesIO(source).read
     if isinstance(source, str | Path):
-        file: BinaryIO = stack.enter_context(Path(source).open("rb"))
+        file: BinaryIO = stack.enter_context(Path(source).open("rb"))  # noqa: SIM115
         return _in_thread(file.read)
     return source.read  # type: ignore[no-any-return]
 

@@ -1,7 +1,7 @@
 """A subscription: what arrives on a subject, as an iterator or through a callback.
 
-The kernel hands over runs of messages; they wait in a bounded queue. When the application is too slow
-the newest messages are dropped, counted, and reported once per overflow as `SlowConsumerError`.
+The kernel hands over runs of messages; they wait in a bounded queue. When the application is too
+slow the newest messages are dropped, counted, and reported once per overflow as `SlowConsumerError`.
 """
 
 import asyncio
@@ -222,9 +222,9 @@ class Subscription:
         await asyncio.wait([self._drained], timeout=timeout)
 
     def _check_drained(self) -> None:
-        if self._closed and not self._waiting and self._drained is not None:
-            if not self._drained.done():
-                self._drained.set_result(None)
+        drained = self._drained
+        if drained is not None and not drained.done() and self._closed and not self._waiting:
+            drained.set_result(None)
 
     async def _call_back(self, callback: MessageCallback) -> None:
         async for message in self:

@@ -40,13 +40,13 @@ class WebSocketTransport(asyncio.Protocol):
         from websockets.frames import Frame, Opcode
         from websockets.http11 import Response
 
+        data_frames = (Opcode.BINARY, Opcode.TEXT, Opcode.CONT)
         self._ws.receive_data(data)
         for event in self._ws.events_received():
             if isinstance(event, Response):
                 self._answered(event)
-            elif isinstance(event, Frame):
-                if event.opcode in (Opcode.BINARY, Opcode.TEXT, Opcode.CONT):
-                    self._link.feed(bytes(event.data))
+            elif isinstance(event, Frame) and event.opcode in data_frames:
+                self._link.feed(bytes(event.data))
         self._send()
         if self._ws.close_expected() and self._socket is not None:
             self._socket.close()

@@ -35,9 +35,7 @@ class ManualClock:
             return self._ahead_ns
         return self._ahead_ns + time.monotonic_ns() - self._real_start_ns
 
-    def advance(
-        self, duration: timedelta | float | None = None, *, seconds: float = 0.0
-    ) -> None:
+    def advance(self, duration: timedelta | float | None = None, *, seconds: float = 0.0) -> None:
         """Let time pass, and tell everybody who keeps deadlines by this clock."""
         if isinstance(duration, timedelta):
             seconds += duration.total_seconds()

@@ -157,7 +157,8 @@ class FaultyProxy:
             word = {Kind.INFO: b"INFO", Kind.ERR: b"-ERR", Kind.OK: b"+OK"}.get(kind)
             if word is None:
                 return b"PING\r\n" if kind == Kind.PING else b"PONG\r\n"
-            return word + b" " + batch.payload(i) + b"\r\n"
+            text: bytes = batch.payload(i)
+            return word + b" " + text + b"\r\n"
         message = Passing(batch.subject(i), batch.reply(i), batch.headers(i), batch.payload(i))
         if self._is_lost(message):
             return b""
