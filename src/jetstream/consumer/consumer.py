@@ -10,6 +10,7 @@ from typing import Final
 
 from jetstream.clock import SECOND
 from jetstream.consumer import state, statuses
+from jetstream.consumer._weights import fitting
 from jetstream.consumer.acking import Acking
 from jetstream.consumer.config import stored_metadata
 from jetstream.consumer.groups import Groups, NewId
@@ -189,9 +190,51 @@ class Consumer(Acking):
         if self.paused:
             self._effects.statuses.extend(pulls.end_dry())
             return []
-        if self.groups is not None or pulls.careful:
+        if self.groups is not None:
             return self._deliver_one_by_one(now, budget)
+        if pulls.careful:
+            out = self._deliver_what_fits(now, budget)
+            sent = sum(len(delivery.seqs) for delivery in out)
+            return out + self._deliver_one_by_one(now, budget - sent)
         return self._deliver_in_turns(now, budget)
+
+    def _deliver_what_fits(self, now: int, budget: int) -> list[Delivery]:
+        """Whole turns of new messages that leave every request bytes to spare.
+
+        What comes to the end of a request is left to the careful way.
+        """
+        pulls, out = self.pulls, list[Delivery]()
+        while budget > 0 and pulls.queue and not len(self.pending.again) and self.lanes is None:
+            seqs = self.cursor.look(min(pulls.asked, budget, self.room()))
+            if self._replay is not None or len(seqs) < len(pulls.queue):
+                break
+            ends = [self.view.get(seq) for seq in (seqs[0], seqs[-1])]
+            digits = {len(str(message.time_ns)) for message in ends if message is not None}
+            if len(digits) != 1:
+                break
+            pending = self.num_pending() - 1
+            turns, spent = fitting(
+                seqs,
+                self.view.sizes(seqs),
+                len(f"$JS.ACK.{self.stream}.{self.name}."),
+                digits.pop(),
+                self.consumer_seq + 1,
+                pending,
+                [waiting.left for waiting in pulls.queue],
+                [w.bytes_left if w.counts_bytes else -1 for w in pulls.queue],
+            )
+            if not turns:
+                break
+            seqs = seqs[: turns * len(pulls.queue)]
+            for waiting, size in zip(pulls.queue, spent, strict=True):
+                if waiting.counts_bytes:
+                    waiting.bytes_left -= size
+            self.cursor.passed(seqs)
+            first = self._went_out(seqs, now)
+            out += pulls.share(seqs, None, first, pending, now)
+            self._delivered_unacked(seqs)
+            budget -= len(seqs)
+        return out
 
     def _deliver_in_turns(self, now: int, budget: int) -> list[Delivery]:
         """The plain way: whole runs, shared by those who wait."""
