@@ -98,6 +98,7 @@ class Authenticator:
         self._nkeys = {user.nkey: user for user in options.users if user.nkey}
         self._failures: dict[str, list[int]] = {}
         self._threads: ThreadPoolExecutor | None = None
+        self.ask_callout: Callable[[Attempt], Awaitable[Identity]] | None = None
         self.operator: Operator | None = None
         if options.is_operator_mode:
             from jetstream.server import operator
@@ -132,6 +133,11 @@ class Authenticator:
         if connect.account or connect.new_account:
             raise AuthError("account or new account was given", self._who(connect))
         self._check_pinned(attempt)
+        callout = options.callout
+        if callout is not None and self.ask_callout is not None:
+            name = connect.nkey or connect.user or ""
+            if name not in callout.auth_users:
+                return self.ask_callout(attempt)
         if self.operator is not None:
             return self.operator.authenticate(attempt)
         websocket = options.websocket

@@ -339,8 +339,20 @@ async def _open_monitoring(server: "Server") -> None:
     server.log.info("Starting %s monitor on %s", scheme, address(host, taken))
 
 
+def connect_callout(server: "Server") -> None:
+    """Let the authenticator ask the callout service, if one is configured."""
+    options = server.options.callout
+    if options is None:
+        return
+    from jetstream.server.callout import Callout
+
+    server.authenticator.ask_callout = Callout(server, options).ask
+
+
 async def _open_system_services(server: "Server") -> None:
     from jetstream.server.system import SystemServices
+
+    connect_callout(server)
 
     services = SystemServices(server)
     services.start()

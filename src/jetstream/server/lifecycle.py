@@ -8,6 +8,7 @@ from jetstream.server.accounts import specs_of
 from jetstream.server.auth import Authenticator, AuthError, Identity
 from jetstream.server.closed import Reason
 from jetstream.server.connection import Connection, subscription_violation
+from jetstream.server.doors import connect_callout
 from jetstream.server.options import Options
 from jetstream.server.reload import check_reload, reload_lines
 
@@ -28,6 +29,7 @@ async def reload(server: "Server", options: Options) -> list[str]:
     server.tracing = options.trace
     server.authenticator.close()
     server.authenticator = authenticator
+    connect_callout(server)
     _reload_tls(server, options)
     server.config_loaded_ns = server.clock.now()
     for connection in list(server.connections.values()):

@@ -105,10 +105,10 @@ class Operator:
         if closes_ns is None:
             raise AuthError("not allowed at this time")
         ends = [at for at in (user.exp * SECOND, closes_ns) if at]
-        rules = _rules(permissions.pub, permissions.sub, permissions.resp)
+        rules = rules_of(permissions.pub, permissions.sub, permissions.resp)
         if rules.is_open:
             default = account.nats.default_permissions
-            rules = _rules(default.pub, default.sub, default.resp)
+            rules = rules_of(default.pub, default.sub, default.resp)
         return Identity(
             account=account_key,
             user=user.sub,
@@ -219,7 +219,7 @@ def _at(day: datetime, text: str) -> datetime:
     return day.replace(hour=hour, minute=minute, second=second, microsecond=0)
 
 
-def _rules(
+def rules_of(
     pub: PermissionClaim, sub: PermissionClaim, resp: ResponseClaim | None
 ) -> PermissionRules:
     responses = None
@@ -330,7 +330,7 @@ def account_spec(claims: AccountClaims, token: str) -> AccountSpec:
     tiers = {name: _jetstream(tier) for name, tier in limits.tiered_limits.items()}
     jetstream = _jetstream(limits) if limits.mem_storage or limits.disk_storage else None
     default = nats.default_permissions
-    rules = _rules(default.pub, default.sub, default.resp)
+    rules = rules_of(default.pub, default.sub, default.resp)
     return AccountSpec(
         name=claims.sub,
         nkey=claims.sub,
