@@ -1,4 +1,4 @@
-"""Fast ingest: few acks, gaps told, and runs taken in one go give the same answers as one by one."""
+"""Fast ingest: few acks, gaps told; runs taken in one go are answered as one by one."""
 
 from .builders import NOW, SECOND, Message, a_stream, message, publish
 
