@@ -107,7 +107,10 @@ async def really(question: str, force: bool) -> None:
 async def _text(question: str, default: str) -> str:
     questionary = _questionary()
     if questionary is not None:
-        return str(await questionary.text(question, default=default).unsafe_ask_async())
+        # Shown rather than typed in beforehand, so that an answer replaces it and `?` is just `?`.
+        shown = f"({default}) " if default else None
+        answer = await questionary.text(question, instruction=shown).unsafe_ask_async()
+        return str(answer) or default
     shown = f" ({default})" if default else ""
     return input(f"? {question}{shown} ") or default
 

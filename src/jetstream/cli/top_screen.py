@@ -50,6 +50,7 @@ class Top(App[None]):
     """Tabs of tables that refresh themselves."""
 
     TITLE = "jetstream top"
+    AUTO_FOCUS = "#tables DataTable"
     CSS = "#filter { display: none; } #filter.open { display: block; } #note { color: $warning; }"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("1", "tab('streams')", "streams"),
@@ -82,7 +83,7 @@ class Top(App[None]):
     def compose(self) -> ComposeResult:
         yield Header(show_clock=True)
         yield Input(placeholder="show rows that contain …", id="filter")
-        with TabbedContent(initial=self.first_tab):
+        with TabbedContent(initial=self.first_tab, id="tables"):
             for tab in TABS:
                 with TabPane(tab.capitalize(), id=tab):
                     yield DataTable(id=f"table-{tab}", cursor_type="row", zebra_stripes=True)
@@ -91,6 +92,7 @@ class Top(App[None]):
 
     async def on_mount(self) -> None:
         self.sub_title = self.session.nc.connected_url
+        self.query_one(f"#table-{self.first_tab}", DataTable).focus()
         self.set_interval(self.delay, self.action_look)
         await self.action_look()
 
