@@ -245,6 +245,26 @@ def test_websocket(compression: str) -> None:
     )
 
 
+def test_websocket_over_tls(certificates: Certificates) -> None:
+    pytest.importorskip("aiohttp")
+
+    async def scenario(server: Server) -> None:
+        port = server.open_ports["websocket"][2]
+        await comes_in(server, url=f"wss://localhost:{port}", tls=client_context(certificates))
+
+    block = tls_block(certificates).rstrip()
+    with_server(f"websocket {{ listen: '127.0.0.1:-1', {block} }}", scenario)
+
+
+def test_clients_are_told_the_advertised_address() -> None:
+    async def scenario(server: Server) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        assert b'"host":"nats.example","port":4000' in await reader.readline()
+        writer.close()
+
+    with_server('client_advertise: "nats.example:4000"', scenario)
+
+
 def test_too_many_connections() -> None:
     async def scenario(server: Server) -> None:
         first = await connect(server)

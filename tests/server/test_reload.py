@@ -25,7 +25,6 @@ ALWAYS = ["Reloaded: authorization users", "Reloaded: accounts"]
         ("", "max_closed_clients: 5", "MaxClosedClients: old=10000, new=5"),
         ("", "write_timeout: retry", "WriteTimeout: old=, new=retry"),
         ("", "allow_non_tls: true", "AllowNonTLS: old=false, new=true"),
-        ("", "prof_port: 14331", "ProfPort: old=0, new=14331"),
         ("", "logfile_size_limit: 400", "LogSizeLimit: old=0, new=400"),
         ("", "system_account: A, accounts {A {}}", "SystemAccount: old=, new=A"),
         ('jetstream {store_dir: "a"}', 'jetstream {store_dir: "b"}', "jetstream storage directory"),

@@ -75,6 +75,22 @@ def _listen(host: str, port: int) -> socket.socket:
     return sock
 
 
+def advertised(text: str, port: int) -> tuple[str, int] | None:
+    """The address that clients are told instead of our own: `host` or `host:port`."""
+    if not text:
+        return None
+    what = f"Error setting server INFO with ClientAdvertise value of {text}, err="
+    host, colon, given = text.rpartition(":")
+    if not colon:
+        return text, port
+    if ":" in host and not host.startswith("["):
+        raise DoorError(f"{what}address {text}: too many colons in address")
+    try:
+        return host.strip("[]"), int(given)
+    except ValueError:
+        raise DoorError(f'{what}strconv.Atoi: parsing "{given}": invalid syntax') from None
+
+
 # --- clients ---
 
 
@@ -92,6 +108,11 @@ async def _open_clients(server: "Server") -> None:
         why = _why(error, options.host, options.port)
         raise DoorError(f'Error listening on port: {where}, "{why}"') from None
     server.port = sock.getsockname()[1]
+    try:
+        server.advertised = advertised(options.client_advertise, server.port)
+    except DoorError:
+        sock.close()
+        raise
     if options.tls is None:
         listener = await server.loop.create_server(
             lambda: Connection(server), sock=sock, backlog=BACKLOG

@@ -159,6 +159,7 @@ class Options(Struct):
     config_file: str = ""
     config_digest: str = ""
     warnings: list[str] = []
+    without_effect: list[str] = []  # settings that are known and do nothing here
     server_name: str = ""
     host: str = DEFAULT_HOST
     port: int = DEFAULT_PORT
@@ -187,7 +188,6 @@ class Options(Struct):
     http_port: int = 0
     https_port: int = 0
     http_base_path: str = ""
-    prof_port: int = 0
     console_port: int = 0
     # limits
     max_control_line: int = 4096
@@ -206,7 +206,6 @@ class Options(Struct):
     no_header_support: bool = False
     no_fast_producer_stall: bool = False
     disable_sublist_cache: bool = False
-    proxy_protocol: bool = False
     connect_error_reports: int = 3600
     reconnect_error_reports: int = 1
     # who may come in

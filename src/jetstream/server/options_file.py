@@ -50,14 +50,12 @@ _FLAGS = {
     "disable_sublist_cache": "disable_sublist_cache",
     "no_sublist_cache": "disable_sublist_cache",
     "no_fast_producer_stall": "no_fast_producer_stall",
-    "proxy_protocol": "proxy_protocol",
 }
 _NUMBERS = {
     "port": "port",
     "http_port": "http_port",
     "monitor_port": "http_port",
     "https_port": "https_port",
-    "prof_port": "prof_port",
     "max_connections": "max_connections",
     "max_conn": "max_connections",
     "max_subscriptions": "max_subscriptions",
@@ -194,8 +192,9 @@ def _read_special(name: str, key: str, node: Node, options: Options, problems: P
             _read_lame_duck(name, node, options)
         case "tls":
             options.tls = read_tls(node, problems)
-        case "ocsp" | "ocsp_cache" | "proxies":
-            pass
+        case "ocsp" | "ocsp_cache" | "proxies" | "prof_port" | "proxy_protocol":
+            if node.value not in (False, 0, {}):
+                options.without_effect.append(name)
         case "authorization":
             read_authorization(node, options, problems)
         case "accounts":

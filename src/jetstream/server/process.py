@@ -91,6 +91,8 @@ class Process:
                 self.options.config_file,
                 self.options.config_digest,
             )
+        for name in self.options.without_effect:
+            log.warning("%s is known and has no effect in this server", name)
         from jetstream.server.auth import has_plaintext_passwords
 
         if self.options.max_payload > PAYLOAD_DISCOURAGED:

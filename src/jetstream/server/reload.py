@@ -21,7 +21,6 @@ _FIXED = {
     "http_port": "HTTPPort",
     "https_port": "HTTPSPort",
     "http_base_path": "HTTPBasePath",
-    "prof_port": "ProfPort",
     "max_pending": "MaxPending",
     "max_subscriptions": "MaxSubs",
     "max_sub_tokens": "MaxSubTokens",
@@ -35,7 +34,6 @@ _FIXED = {
     "log_max_num": "LogMaxFiles",
     "memory_only": "MemoryOnly",
     "ephemeral": "Ephemeral",
-    "proxy_protocol": "ProxyProtocol",
 }
 _FIXED_DURATIONS = {
     "lame_duck_duration_ns": "LameDuckDuration",

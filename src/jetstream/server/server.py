@@ -103,6 +103,7 @@ class Server:
         self.host = self.options.host
         self.port = 0
         self.listeners: list[asyncio.AbstractServer] = []
+        self.advertised: tuple[str, int] | None = None
         self.open_ports: dict[str, tuple[str, str, int]] = {}  # name → scheme, host, port
         self.config_loaded_ns = self.started_ns
         self.tracing = self.options.trace
@@ -276,15 +277,27 @@ class Server:
                 connection.close(Reason.AUTHENTICATION_TIMEOUT, "Authentication Timeout")
             elif connection.next_ping_ns and now >= connection.next_ping_ns:
                 connection.on_ping_due(now)
-            expires_ns = connection.identity.expires_ns if connection.identity is not None else 0
-            if expires_ns and self.clock.now() >= expires_ns:
-                connection.close(Reason.AUTHENTICATION_EXPIRED, "User Authentication Expired")
+            if connection.identity is not None:
+                self._check_expiry(connection)
         for connection in list(self.slow):
             if now - connection.writing_paused_ns > self.options.write_deadline_ns:
                 self._check_progress(connection, now)
         for connection in list(self.closing):
             if connection.transport is not None and now >= connection.closing_deadline_ns:
                 connection.transport.abort()
+
+    def _check_expiry(self, connection: Connection) -> None:
+        """Tokens end, those of users and those of whole accounts."""
+        assert connection.identity is not None
+        user_ns, spec = connection.identity.expires_ns, connection.account.spec
+        account_ns = spec.expires_ns if spec is not None else 0
+        if not user_ns and not account_ns:
+            return
+        now = self.clock.now()
+        if user_ns and now >= user_ns:
+            connection.close(Reason.AUTHENTICATION_EXPIRED, "User Authentication Expired")
+        elif account_ns and now >= account_ns:
+            connection.close(Reason.AUTHENTICATION_EXPIRED, "Account Authentication Expired")
 
     def _check_progress(self, connection: Connection, now: int) -> None:
         """A write that cannot finish in time ends the connection, or waits on if any of it went out."""
@@ -393,6 +406,10 @@ class Server:
             connection.close(
                 Reason.MAX_ACCOUNT_CONNECTIONS, "maximum account active connections exceeded"
             )
+            return
+        spec = account.spec
+        if identity.max_subscriptions == 0 or (spec is not None and spec.max_subscriptions == 0):
+            connection.close(Reason.SUBSCRIPTIONS, "maximum subscriptions exceeded")
             return
         connection.account.clients.discard(connection)
         connection.account = account
@@ -515,7 +532,7 @@ class Server:
     def info(self, connection: Connection, after_connect: bool = False) -> dict[str, Any]:
         """The greeting of one connection, fields in the reference's order."""
         options = self.options
-        host, port = self.host, self.port
+        host, port = self.advertised or (self.host, self.port)
         if connection.kind == "WEBSOCKET":
             _, host, port = self.open_ports.get("websocket", ("", host, port))
         info: dict[str, Any] = {
