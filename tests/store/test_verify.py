@@ -60,6 +60,7 @@ def test_damage_is_named_and_nothing_is_touched(tmp_path: Path) -> None:
     orders, payments = report.streams
     assert orders.lost == [(8, 8)]
     assert payments.lost == [(61, 61)]
+    assert "  lost: 8" in report.lines()
     assert any("metadata" in note for note in report.notes)
     assert snapshot(tmp_path) == before
 

@@ -4,6 +4,8 @@ The real recovery runs on an `Overlay`, so this finds exactly what the next star
 every record of every segment is read and its checksum compared.
 """
 
+from os import PathLike, fspath
+
 from msgspec import Struct
 
 from jetstream.errors import StoreError
@@ -31,6 +33,20 @@ class StreamReport(Struct, frozen=True):
     def ok(self) -> bool:
         return not self.lost and not self.notes
 
+    def lines(self) -> list[str]:
+        gone = sum(last - first + 1 for first, last in self.lost)
+        state = f"{gone} LOST" if gone else "whole" if self.ok else "see below"
+        head = (
+            f"{self.account} {self.name}: {self.messages} messages, {self.bytes} bytes, "
+            f"sequences {self.first_seq} to {self.last_seq}, {self.segments} segments, "
+            f"{self.consumers} consumers: {state}"
+        )
+        ranges = [
+            f"  lost: {first}" + (f" to {last}" if last > first else "")
+            for first, last in self.lost
+        ]
+        return [head, *ranges, *(f"  {note}" for note in self.notes)]
+
 
 class Report(Struct, frozen=True):
     """A whole directory."""
@@ -42,10 +58,14 @@ class Report(Struct, frozen=True):
     def ok(self) -> bool:
         return not self.notes and all(stream.ok for stream in self.streams)
 
+    def lines(self) -> list[str]:
+        found = [line for stream in self.streams for line in stream.lines()]
+        return [*found, *self.notes] or ["no streams"]
 
-def verify(root: str, disk: Disk | None = None) -> Report:
-    """Read everything below a store's root; StoreError when there is no store."""
-    below = disk or Files()
+
+def verify(directory: str | PathLike[str], disk: Disk | None = None) -> Report:
+    """Read everything below a store's root; StoreError when there is no such directory."""
+    below, root = disk or Files(), fspath(directory)
     if not below.is_directory(root):
         raise StoreError(f"{root} is not a directory")
     vault = Vault(root, Overlay(below))
