@@ -107,7 +107,7 @@ async def test_nothing_is_lost_when_a_node_dies(cluster: list[ServerProcess]) ->
                 await asyncio.sleep(0.1)
         entry: Entry = await kv.get("k")
         assert entry.value == b"after"
-        ordered = await stream.ordered_consumer()
+        ordered = await (await nc.jetstream(timeout=5).stream("S")).ordered_consumer()
         order = []
         async with await ordered.messages() as flow:
             async for message in flow:

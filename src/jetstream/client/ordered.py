@@ -1,8 +1,8 @@
 """An ordered consumer: a stream's messages in order, without gap or repeat, whatever happens.
 
 It is a construct of the client: a short-lived consumer on the server without acknowledgements,
-whose deliveries are numbered. When a number is missing, when heartbeats stay out, after a reconnect, or
-when the consumer is gone, another one is made that starts behind the last message we accepted.
+whose deliveries are numbered. When a number is missing, when heartbeats stay out, after a reconnect,
+or when the consumer is gone, another is made that starts behind the last message we accepted.
 
     consumer P_1: 1 2 3 ─ ─ 6   gap!  ─►  delete P_1, create P_2 at stream sequence of 3, plus one
 """
@@ -22,7 +22,12 @@ from jetstream.client.consumer import (
     ConsumeContext,
     _seconds,
 )
-from jetstream.client.errors import ClientError, ConsumerNotFoundError, StreamNotFoundError
+from jetstream.client.errors import (
+    ClientError,
+    ConsumerNotFoundError,
+    RequestTimeoutError,
+    StreamNotFoundError,
+)
 from jetstream.client.info import ConsumerInfo
 from jetstream.client.message import JetStreamMessage
 from jetstream.client.pull import GRACE, Fetch, MessageBatch, PullStream, next_request
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
 RETRY_WAIT = 0.1
 RETRY_WAIT_MAX = 5.0
 INACTIVE = 300.0
+CREATE_ATTEMPTS = 3
 
 
 class OrderedConsumer:
@@ -101,7 +107,19 @@ class OrderedConsumer:
         return self._info
 
     async def create(self) -> ConsumerInfo:
-        """Make the next consumer, from where we are."""
+        """Make the next consumer, from where we are.
+
+        A cluster may place it on a node that has just died and never answer; then another name
+        gets another place.
+        """
+        for _ in range(CREATE_ATTEMPTS - 1):
+            try:
+                return await self._create()
+            except RequestTimeoutError:
+                continue
+        return await self._create()
+
+    async def _create(self) -> ConsumerInfo:
         self._serial += 1
         config = self._config.replace(name=self.name)
         if self.last_seq:

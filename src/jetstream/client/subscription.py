@@ -1,7 +1,8 @@
 """A subscription: what arrives on a subject, as an iterator or through a callback.
 
 The kernel hands over runs of messages; they wait in a bounded queue. When the application is too
-slow the newest messages are dropped, counted, and reported once per overflow as `SlowConsumerError`.
+slow the newest messages are dropped, counted, and reported once per overflow as
+`SlowConsumerError`.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """Watching a bucket: an ordered consumer over its subjects, with a marker where history ends.
 
 A watcher gives first the current values, then `None` exactly once, then every change. The marker
-comes when as many messages were seen as the consumer had pending at its creation; deletions count, even
-when they are not shown. It survives reconnects because the ordered consumer under it does.
+comes when as many messages were seen as the consumer had pending at its creation; deletions count,
+even when they are not shown. It survives reconnects because the ordered consumer under it does.
 """
 
 import asyncio
