@@ -101,7 +101,7 @@ def test_updates_that_are_fine() -> None:
         {"compression": "s2"},
         {"placement": Placement(cluster="x")},
     ):
-        config = check_update(old, StreamConfig(name="S", subjects=["a"], **fields))  # type: ignore[arg-type]
+        config = check_update(old, StreamConfig(name="S", subjects=["a"], **fields))
         assert getattr(config, next(iter(fields))) == next(iter(fields.values()))
 
 

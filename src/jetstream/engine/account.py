@@ -7,7 +7,7 @@ engine is told (`host.stream_added` …) and carries the messages. Consumers are
 
 import hashlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -76,6 +76,38 @@ class StreamAsset:
         return sum(not getattr(c.config, "direct", False) for c in self.consumers.values())
 
 
+class Neighbours:
+    """Subjects of streams by their first token: who could overlap at all."""
+
+    __slots__ = ("_by_token", "_of_stream")
+
+    def __init__(self) -> None:
+        self._by_token: dict[str, set[tuple[str, str]]] = {}
+        self._of_stream: dict[str, list[str]] = {}
+
+    def put(self, stream: str, subjects: Sequence[str]) -> None:
+        """These are the subjects of the stream now."""
+        for subject in self._of_stream.pop(stream, ()):
+            token = subject.partition(".")[0]
+            self._by_token[token].discard((stream, subject))
+            if not self._by_token[token]:
+                del self._by_token[token]
+        if subjects:
+            self._of_stream[stream] = list(subjects)
+        for subject in subjects:
+            self._by_token.setdefault(subject.partition(".")[0], set()).add((stream, subject))
+
+    def near(self, subject: str) -> Iterator[tuple[str, str]]:
+        """(stream, subject) pairs that share the first token, or could."""
+        token = subject.partition(".")[0]
+        if token in ("*", ">"):
+            for found in self._by_token.values():
+                yield from found
+            return
+        for word in (token, "*", ">"):
+            yield from self._by_token.get(word, ())
+
+
 class JetStreamAccount:
     """The streams of one account."""
 
@@ -91,6 +123,7 @@ class JetStreamAccount:
         # Snapshots and restores under way, by their id.
         self.transfers: dict[str, Any] = {}
         self._mirrors_answering: dict[str, list[StreamAsset]] = {}
+        self._neighbours = Neighbours()
         digest = hashlib.sha256(name.encode()).digest()
         self.hash = "".join(_HASH_LETTERS[byte % 62] for byte in digest[:8])
         options = getattr(host, "options", None)
@@ -192,6 +225,7 @@ class JetStreamAccount:
         if asset.home is not None:
             self._save(asset, config)
         asset.stream.update(config)
+        self._neighbours.put(config.name, config.subjects)
         self._index_mirror(asset, old)
         self.host.stream_changed(self, asset)
         self.feeds.restart(asset, old)
@@ -206,6 +240,7 @@ class JetStreamAccount:
 
         consumers.stream_deleted(self.host, self, asset)
         del self.streams[name]
+        self._neighbours.put(name, [])
         self._index_mirror(asset, asset.config, gone=True)
         self.host.stream_removed(self, asset)
         if asset.journal is not None:
@@ -237,6 +272,7 @@ class JetStreamAccount:
 
     def _add(self, asset: StreamAsset) -> None:
         self.streams[asset.name] = asset
+        self._neighbours.put(asset.name, asset.config.subjects)
         self._index_mirror(asset, asset.config)
         self.host.stream_added(self, asset)
 
@@ -259,11 +295,9 @@ class JetStreamAccount:
     # -- rules among streams ------------------------------------------------------------------
 
     def _check_overlap(self, config: StreamConfig) -> None:
-        for other in self.streams.values():
-            if other.name == config.name:
-                continue
-            for own in config.subjects:
-                if any(overlaps(own, theirs) for theirs in other.config.subjects):
+        for own in config.subjects:
+            for name, theirs in self._neighbours.near(own):
+                if name != config.name and overlaps(own, theirs):
                     raise ApiError(STREAM_SUBJECT_OVERLAP)
 
     def _check_room(self, config: StreamConfig, old: StreamConfig | None = None) -> None:
