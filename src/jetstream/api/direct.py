@@ -4,7 +4,8 @@ One request gets one message; with `batch` or `multi_last` it gets a row of them
 What is asked for wrongly is answered by a status line, never by silence.
 """
 
-from collections.abc import Iterator
+from array import array
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -33,12 +34,17 @@ _decoder = msgspec.json.Decoder(MsgGetRequest)
 _NOTHING: Final = MsgGetRequest()
 
 Reply = tuple[bytes, bytes]
+# (sequences, pending, byte limit) → (pending, last sequence sent, bytes left)
+SendRow = Callable[["array[int]", int, int], tuple[int, int, int]]
 
 
 def answer(
-    asset: Any, key: bytes, headers: bytes, payload: bytes
+    asset: Any, key: bytes, headers: bytes, payload: bytes, send_row: SendRow | None = None
 ) -> "list[Reply] | Iterator[Reply]":
-    """The messages to send to whoever asked: (header block, body) each."""
+    """The messages to send to whoever asked: (header block, body) each.
+
+    A long row may be sent by the kernel on the way (`send_row`); then only its end comes out here.
+    """
     if headers:
         wanted = get_header(headers, LEVEL_HEADER)
         if wanted and (not wanted.isdigit() or int(wanted) > API_LEVEL):
@@ -53,7 +59,7 @@ def answer(
         if asked != MsgGetRequest(no_hdr=asked.no_hdr):
             return [(BAD, b"")]
         return [_one(asset, _last(asset.store, key), asked.no_hdr)]
-    return _answer(asset, asked)
+    return _answer(asset, asked, send_row)
 
 
 def _last(store: Any, subject: bytes) -> int:
@@ -73,7 +79,9 @@ def _read(payload: bytes) -> MsgGetRequest:
     return decode(payload, MsgGetRequest, strict=False) if asked == _NOTHING else asked
 
 
-def _answer(asset: Any, asked: MsgGetRequest) -> "list[Reply] | Iterator[Reply]":
+def _answer(
+    asset: Any, asked: MsgGetRequest, send_row: SendRow | None = None
+) -> "list[Reply] | Iterator[Reply]":
     has_start = asked.start_time is not None
     chosen = asked.seq or asked.last_by_subj or asked.next_by_subj or asked.multi_last or has_start
     if not chosen:
@@ -92,9 +100,9 @@ def _answer(asset: Any, asked: MsgGetRequest) -> "list[Reply] | Iterator[Reply]"
     except ValueError:
         return [(MALFORMED, b"")]
     if asked.multi_last:
-        return _multi(asset, asked, until)
+        return _multi(asset, asked, until, send_row)
     if asked.batch:
-        return _batch(asset, asked, start)
+        return _batch(asset, asked, start, send_row)
     return [_one(asset, find_seq(asset.store, asked, start), asked.no_hdr)]
 
 
@@ -113,7 +121,9 @@ def _block(stream: str, found: Any, tail: bytes) -> bytes:
     return head + note % where + tail + b"\r\n"
 
 
-def _batch(asset: Any, asked: MsgGetRequest, start: int) -> Iterator[Reply]:
+def _batch(
+    asset: Any, asked: MsgGetRequest, start: int, send_row: SendRow | None
+) -> Iterator[Reply]:
     store = asset.store
     chosen = store.filter([asked.next_by_subj.encode()]) if asked.next_by_subj else None
     first = store.seq_at_time(start) if start else max(asked.seq, 1)
@@ -121,10 +131,12 @@ def _batch(asset: Any, asked: MsgGetRequest, start: int) -> Iterator[Reply]:
     pending = store.count_from(first, chosen)
     if not pending:
         return iter([(NOT_FOUND, b"")])
-    return _row(asset, asked, seqs, pending, b"")
+    return _row(asset, asked, seqs, pending, b"", send_row)
 
 
-def _multi(asset: Any, asked: MsgGetRequest, until: int) -> "list[Reply] | Iterator[Reply]":
+def _multi(
+    asset: Any, asked: MsgGetRequest, until: int, send_row: SendRow | None
+) -> "list[Reply] | Iterator[Reply]":
     store = asset.store
     up_to = asked.up_to_seq or store.last_seq
     if until:
@@ -141,16 +153,25 @@ def _multi(asset: Any, asked: MsgGetRequest, until: int) -> "list[Reply] | Itera
         return [(NO_RESULTS, b"")]
     pending = len(seqs)
     shown = seqs[: asked.batch] if asked.batch > 0 else seqs
-    return _row(asset, asked, shown, pending, b"Nats-UpTo-Sequence: %d\r\n" % up_to)
+    end_tail = b"Nats-UpTo-Sequence: %d\r\n" % up_to
+    return _row(asset, asked, shown, pending, end_tail, send_row)
 
 
 def _row(
-    asset: Any, asked: MsgGetRequest, seqs: Any, pending: int, end_tail: bytes
+    asset: Any,
+    asked: MsgGetRequest,
+    seqs: Any,
+    pending: int,
+    end_tail: bytes,
+    send_row: SendRow | None,
 ) -> Iterator[Reply]:
     """Messages until the byte limit is reached, then the end marker."""
     name = asset.config.name
     room = asked.max_bytes if asked.max_bytes > 0 else BYTES_MAX
     previous = 0
+    if send_row is not None and not asked.no_hdr:
+        pending, previous, room = send_row(seqs, pending, room)
+        seqs = ()
     for seq in seqs:
         found = asset.store.get(seq)
         if found is None:

@@ -4,10 +4,13 @@ Pulls, acknowledgements, flow control and direct gets go straight to their consu
 rest is request and response (`routes.handle`).
 """
 
+from array import array
 from typing import Any
 
+from jetstream.api import direct, routes
 from jetstream.broker._broker import Account, Client
 from jetstream.consumer.values import PullRequest
+from jetstream.engine._direct import answer_row
 from jetstream.wire.headers import get_header
 
 NEXT = b"$JS.API.CONSUMER.MSG.NEXT."
@@ -51,9 +54,7 @@ def dispatch(
         return len(tokens) >= 5 and engine.deliveries.flow_control(
             js, tokens[2], tokens[3], subject
         )
-    from jetstream.api.routes import ApiRequest, answer
-
-    request = ApiRequest(
+    request = routes.ApiRequest(
         subject=subject.decode("utf-8", "replace"),
         reply=reply,
         headers=headers,
@@ -61,7 +62,7 @@ def dispatch(
         client=client,
         now=engine.now(),
     )
-    return answer(engine, account, js, request)
+    return routes.answer(engine, account, js, request)
 
 
 def _pull(engine: Any, js: Any, name: bytes, reply: bytes, headers: bytes, payload: bytes) -> bool:
@@ -84,12 +85,15 @@ def _direct(
     headers: bytes,
     payload: bytes,
 ) -> bool:
-    from jetstream.api.direct import answer
-
-    name, _, key = subject[len(DIRECT) :].partition(b".")
-    asset = js.direct(name.decode("utf-8", "replace")) if js is not None else None
+    stream, _, key = subject[len(DIRECT) :].partition(b".")
+    asset = js.direct(stream.decode("utf-8", "replace")) if js is not None else None
     if asset is None:
         return False
-    for block, body in answer(asset, key, headers, payload):
+    name = asset.config.name.encode()
+
+    def send_row(seqs: "array[int]", pending: int, room: int) -> tuple[int, int, int]:
+        return answer_row(engine.broker, account, asset.store, seqs, pending, room, reply, name)
+
+    for block, body in direct.answer(asset, key, headers, payload, send_row):
         engine.broker.publish(account, reply, body, b"", block)
     return True

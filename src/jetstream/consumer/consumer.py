@@ -194,8 +194,11 @@ class Consumer(Acking):
             return self._deliver_one_by_one(now, budget)
         if pulls.careful:
             out = self._deliver_what_fits(now, budget)
-            sent = sum(len(delivery.seqs) for delivery in out)
-            return out + self._deliver_one_by_one(now, budget - sent)
+            rest = budget - sum(len(delivery.seqs) for delivery in out)
+            # A few messages at the end of the budget are better left to the next turn.
+            if rest < min(len(pulls.queue), budget // 2):
+                return out
+            return out + self._deliver_one_by_one(now, rest)
         return self._deliver_in_turns(now, budget)
 
     def _deliver_what_fits(self, now: int, budget: int) -> list[Delivery]:

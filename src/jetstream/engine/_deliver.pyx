@@ -110,10 +110,10 @@ def waiting_bytes(Account account, bytes to):
     cdef size_t most = 0
     if route.plain is not None:
         for sub in route.plain:
-            most = max(most, sub.client.outbox.size + sub.client.in_transport)
+            most = max(most, sub.client.outbox.waiting() + sub.client.in_transport)
     if route.groups is not None:
         for group in route.groups:
             for sub in group:
                 if sub.client is not None:
-                    most = max(most, sub.client.outbox.size + sub.client.in_transport)
+                    most = max(most, sub.client.outbox.waiting() + sub.client.in_transport)
     return most

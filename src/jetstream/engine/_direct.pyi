@@ -1,3 +1,5 @@
+from array import array
+
 from jetstream.broker._broker import Account, Broker
 from jetstream.wire._parser import Batch
 
@@ -13,3 +15,13 @@ def answer_run(
     start: int,
     stop: int,
 ) -> list[int]: ...
+def answer_row(
+    broker: Broker,
+    account: Account,
+    log: object,
+    seqs: array[int],
+    pending: int,
+    room: int,
+    reply: bytes,
+    stream: bytes,
+) -> tuple[int, int, int]: ...

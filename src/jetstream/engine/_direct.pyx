@@ -8,6 +8,7 @@
     Nats-Time-Stamp: 2026-11-15T18:28:08.016417165Z
 """
 
+from cpython cimport array
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
@@ -158,9 +159,9 @@ def answer_run(Broker broker, Account account, dict answering, Batch batch, Py_s
     return odd
 
 
-cpdef bint answer_direct(Broker broker, Account account, LogBase log, uint64_t seq, bytes reply, bytes stream) except *:
-    """Send the message of this sequence to `reply`; False if it is not there."""
-    cdef Record r
+cdef int _send(Broker broker, Account account, Record* r, bytes reply, bytes stream, int64_t pending,
+               int64_t previous) except -1:
+    """One stored message with the headers of a direct get; `pending` < 0: not part of a row."""
     cdef Message m
     cdef Route route
     cdef char* room
@@ -168,9 +169,7 @@ cpdef bint answer_direct(Broker broker, Account account, LogBase log, uint64_t s
     cdef char number[24]
     cdef char stamp[40]
     cdef size_t n, stream_len = PyBytes_GET_SIZE(stream)
-    if seq == 0 or log.record(seq, &r) == 0:
-        return False
-    room = <char*>malloc(r.headers_len + r.subject_len + stream_len + 192)
+    room = <char*>malloc(r.headers_len + r.subject_len + stream_len + 288)
     if room == NULL:
         raise MemoryError
     try:
@@ -187,6 +186,11 @@ cpdef bint answer_direct(Broker broker, Account account, LogBase log, uint64_t s
         p = _line(p, b"Nats-Sequence: ", 15, number, n)
         n = put_time(stamp, r.time_ns)
         p = _line(p, b"Nats-Time-Stamp: ", 17, stamp, n)
+        if pending >= 0:
+            n = put_number(number, <uint64_t>pending)
+            p = _line(p, b"Nats-Num-Pending: ", 18, number, n)
+            n = put_number(number, <uint64_t>previous)
+            p = _line(p, b"Nats-Last-Sequence: ", 20, number, n)
         p[0] = c'\r'
         p[1] = c'\n'
         p += 2
@@ -203,4 +207,31 @@ cpdef bint answer_direct(Broker broker, Account account, LogBase log, uint64_t s
             broker.deliver(route, None, &m)
     finally:
         free(room)
+    return 0
+
+
+cpdef bint answer_direct(Broker broker, Account account, LogBase log, uint64_t seq, bytes reply, bytes stream) except *:
+    """Send the message of this sequence to `reply`; False if it is not there."""
+    cdef Record r
+    if seq == 0 or log.record(seq, &r) == 0:
+        return False
+    _send(broker, account, &r, reply, stream, -1, 0)
     return True
+
+
+def answer_row(Broker broker, Account account, LogBase log, array.array seqs, int64_t pending, int64_t room,
+               bytes reply, bytes stream):
+    """Send a row of messages until `room` bytes are reached; (pending, last sequence, bytes left)."""
+    cdef Py_ssize_t i
+    cdef Record r
+    cdef int64_t previous = 0
+    for i in range(len(seqs)):
+        if log.record(seqs.data.as_ulonglongs[i], &r) == 0:
+            continue
+        pending -= 1
+        room -= r.subject_len + r.headers_len + r.payload_len
+        _send(broker, account, &r, reply, stream, max(pending, <int64_t>0), previous)
+        previous = seqs.data.as_ulonglongs[i]
+        if room <= 0:
+            break
+    return pending, previous, room

@@ -69,7 +69,6 @@ class Deliveries:
 
     def _unlist(self, desk: "StreamDesk", asset: Any) -> None:
         desk.listening.pop(asset.name, None)
-        desk.ready.pop(asset.name, None)
         by_subject = self._push.get(desk.account.name, {})
         for subject, waiting in list(by_subject.items()):
             by_subject[subject] = [pair for pair in waiting if pair[1] is not asset]
@@ -185,11 +184,6 @@ class Deliveries:
     def run(self, now: int) -> list["StreamDesk"]:
         """Ask every ready consumer once; returns the streams that have something to write."""
         ready, self.ready = self.ready, {}
-        for desk in self.engine.desks.values():
-            if desk.ready:
-                for asset in desk.ready.values():
-                    ready[id(asset)] = (desk, asset)
-                desk.ready = {}
         busy: dict[int, StreamDesk] = {}
         for desk, asset in ready.values():
             if desk.closed or desk.asset.consumers.get(asset.name) is not asset:
@@ -223,7 +217,8 @@ class Deliveries:
         self._effects(desk, asset, now)
         if desk.asset.consumers.get(asset.name) is not asset:
             return
-        if sent >= TURN_BUDGET:
+        if sent > TURN_BUDGET // 2:
+            # The budget ended it, or nearly so: there may be more.
             self.mark(desk, asset)
         if not consumer.is_waiting:
             desk.listening.pop(asset.name, None)

@@ -44,7 +44,6 @@ class StreamDesk:
         self.fresh = False  # messages were appended since consumers last looked
         self.closed = False
         self.subscriptions: list[Subscription] = []
-        self.ready: dict[str, Any] = {}  # consumers with something to do this turn
         self.listening: dict[str, Any] = {}  # consumers somebody waits on
         self.seq_syncing = 0
         self.flusher = Flusher(engine.pool, self._sync, self._synced)
@@ -122,9 +121,9 @@ class StreamDesk:
         self.carry_out(now)
         if self.fresh:
             self.fresh = False
-            for name, consumer in self.listening.items():
+            for consumer in self.listening.values():
                 consumer.consumer.on_new_messages(now)
-                self.ready[name] = consumer
+                self.engine.deliveries.ready[id(consumer)] = (self, consumer)
             for feed in list(self.asset.followers):
                 feed.pump()
         deadline = self.asset.stream.next_deadline()
