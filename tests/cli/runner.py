@@ -82,6 +82,7 @@ _PATTERNS = (
     (re.compile(r"\b\d+(\.\d+)?(e-\d+)?(µs|ms|ns|s)\b( ago)?"), "<duration>"),
     (re.compile(r"\b(\d+[ydhm])+\d+s\b"), "<duration>"),
     (re.compile(r'"(nuid|id|server_id|ts|created)": ?"[^"]*"'), r'"\1": "<id>"'),
+    (re.compile(r"\bN[A-Z2-7]{55}\b"), "<server>"),
     (re.compile(r"_INBOX\.[A-Za-z0-9.]+"), "<inbox>"),
 )
 
