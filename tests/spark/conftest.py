@@ -25,17 +25,18 @@ def free_port() -> int:
 
 
 class Server:
-    """A real nats-server that can be killed and started again on the same store."""
+    """A server process that can be killed and started again on the same store."""
 
-    def __init__(self, folder: Path, *extra: str) -> None:
+    def __init__(self, folder: Path, *extra: str, program: str = "nats-server") -> None:
         self.folder = folder
         self.extra = extra
+        self.program = program
         self.port = free_port()
         self.url = f"nats://127.0.0.1:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> "Server":
-        binary = Path(sys.executable).parent / "nats-server"
+        binary = Path(sys.executable).parent / self.program
         command = [str(binary), "-js", "-sd", str(self.folder), "-p", str(self.port)]
         command += ["-a", "127.0.0.1", *self.extra]
         log = (self.folder.parent / f"{self.folder.name}.log").open("ab")
@@ -63,6 +64,14 @@ class Server:
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     running = Server(tmp_path_factory.mktemp("nats")).start()
+    yield running
+    running.kill()
+
+
+@pytest.fixture(scope="session")
+def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Our own server, for the ways to read that only it has."""
+    running = Server(tmp_path_factory.mktemp("own"), program="jetstream-server").start()
     yield running
     running.kill()
 

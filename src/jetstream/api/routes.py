@@ -7,7 +7,7 @@ empty bodies, accounts without JetStream, counting, audits) is done here once.
 from typing import Any, Final
 
 from jetstream.api import account as account_api
-from jetstream.api import cluster, consumers, extensions, legacy, messages, snapshot, streams
+from jetstream.api import bulk, cluster, consumers, extensions, legacy, messages, snapshot, streams
 from jetstream.api.audit import audit
 from jetstream.api.route import ApiRequest, Route
 from jetstream.errors import ApiError
@@ -59,6 +59,9 @@ def answer(engine: Any, account: Any, js: Any, request: ApiRequest) -> object:
         if subject.startswith("$JS.SNAPSHOT."):
             return snapshot.on_chunk(engine, account, js, request)
         if subject.startswith(extensions.PREFIX):
+            answered = bulk.reply(engine, account, js, request)
+            if answered is not None:
+                return answered
             return extensions.reply(engine, account, js, request)
         return legacy.answer(engine, account, js, request)
     found = find(subject)

@@ -25,6 +25,8 @@ class Control:
         self.target = target
         self.prefix = prefix
         self.timeout = timeout
+        # Set when a server answers overlapping pulls out of order: then one at a time.
+        self.one_pull = False
         self._random = Random()
 
     def ask(self, verb: str, body: Any = None) -> dict[str, Any]:

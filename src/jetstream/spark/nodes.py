@@ -94,7 +94,7 @@ def _of_yaml(loader: yaml.SafeLoader, node: yaml.Node, path: str) -> Node:
         return Node(made, line)
     if isinstance(node, yaml.SequenceNode):
         return Node([_of_yaml(loader, item, path) for item in node.value], line)
-    return Node(loader.construct_object(node, deep=True), line)  # type: ignore[no-untyped-call]
+    return Node(loader.construct_object(node, deep=True), line)
 
 
 def _python(path: Path) -> Node:

@@ -127,7 +127,8 @@ class Runner:
             df = df.withWatermark(*step.watermark)
         if step.dedup:
             within = df.isStreaming and hasattr(df, "dropDuplicatesWithinWatermark")
-            marked = any(s.watermark[0] for s in (*self.pipeline.sources, *self.pipeline.steps))
+            parts: list[Any] = [*self.pipeline.sources, *self.pipeline.steps]
+            marked = any(part.watermark[0] for part in parts)
             columns = list(step.dedup)
             df = (
                 df.dropDuplicatesWithinWatermark(columns)
@@ -354,7 +355,8 @@ def check_server(pipeline: Pipeline, control: Control) -> list[tuple[int, str]]:
     missing: list[tuple[int, str]] = []
     names = set(control.stream_names())
     prefix = {"stream": "", "kv": "KV_", "object": "OBJ_"}
-    for part in (*pipeline.sources, *pipeline.sinks):
+    parts: list[Any] = [*pipeline.sources, *pipeline.sinks]
+    for part in parts:
         if part.kind in prefix and part.where and prefix[part.kind] + part.where not in names:
             what = {"stream": "stream", "kv": "bucket", "object": "object bucket"}[part.kind]
             missing.append((part.line, f"{part.name}: there is no {what} named {part.where!r}"))

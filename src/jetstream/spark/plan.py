@@ -7,11 +7,13 @@ options and the streams' states into offsets and partitions; it runs on the driv
 import logging
 import os
 import time
+from typing import Any
 
 from msgspec import Struct
 
-from jetstream.client.pipe import Target
-from jetstream.errors import JetStreamError
+from jetstream.client.pipe import NoResponders, RequestTimeout, Target
+from jetstream.errors import ApiError, JetStreamError
+from jetstream.spark.bulk import segments, split
 from jetstream.spark.control import Control
 from jetstream.spark.offsets import (
     DataLoss,
@@ -22,6 +24,7 @@ from jetstream.spark.offsets import (
     check_loss,
     limited_end,
 )
+from jetstream.spark.files import visible
 from jetstream.spark.options import BadOption, Options
 from jetstream.spark.partitions import Range, balanced_cuts, is_sparse, part_count, ranges
 
@@ -113,6 +116,7 @@ class Planner:
         self.config = config
         self.control = config.control()
         self.losses: list[Loss] = []
+        self._mode = ""
 
     def states(self) -> dict[str, State]:
         return {name: self.control.state(name) for name in self.config.streams}
@@ -200,38 +204,42 @@ class Planner:
         config = self.config
         first = max(lo, state.first_existing)
         span = hi - first + 1
-        rows = span
         sparse = bool(config.filters) or is_sparse(
             state.messages, state.first_existing, state.last_seq
         )
         cores = os.cpu_count() or 1
-        if (
-            sparse
-            and span > 1000
-            and part_count(span, cores, config.parts_min, config.part_rows_max) > 1
-        ):
-            beyond = (
-                self.control.count_from(state.name, hi + 1, config.filters)
-                if hi < state.last_seq
-                else 0
-            )
-            rows = self.control.count_from(state.name, first, config.filters) - beyond
-        parts = part_count(rows, cores, config.parts_min, config.part_rows_max)
         cuts: tuple[int, ...] = ()
-        if sparse and parts > 1:
-            cuts = balanced_cuts(
-                first,
-                hi,
-                parts,
-                lambda seq: (
-                    self.control.count_from(state.name, seq, config.filters)
-                    if seq <= state.last_seq
-                    else 0
-                ),
-            )
+        parts = part_count(span, cores, config.parts_min, config.part_rows_max)
+        if sparse and span > 1000 and parts > 1:
+            rows = self._count(state, first, hi)
+            parts = part_count(rows, cores, config.parts_min, config.part_rows_max)
+            cuts = self._weighed_cuts(state, first, hi, parts)
         elif first > lo:
             cuts = tuple(r.hi for r in ranges(state.name, first, hi, parts)[:-1])
         return Mark(hi, state.created, parts, cuts)
+
+    def _count(self, state: State, lo: int, hi: int) -> int:
+        """How many messages between two sequences pass the filter."""
+        filters = self.config.filters
+        if self.choose_mode() in ("file", "bulk"):
+            return split(self.control, state.name, lo, hi, 1, filters)[0]
+        beyond = self.control.count_from(state.name, hi + 1, filters) if hi < state.last_seq else 0
+        return self.control.count_from(state.name, lo, filters) - beyond
+
+    def _weighed_cuts(self, state: State, lo: int, hi: int, parts: int) -> tuple[int, ...]:
+        """Cuts with about as many messages in each part."""
+        filters = self.config.filters
+        if parts <= 1:
+            return ()
+        if self.choose_mode() in ("file", "bulk"):
+            return split(self.control, state.name, lo, hi, parts, filters)[1]
+
+        def count_from(seq: int) -> int:
+            if seq > state.last_seq:
+                return 0
+            return self.control.count_from(state.name, seq, filters)
+
+        return balanced_cuts(lo, hi, parts, count_from)
 
     def partitions(self, start: Offset, end: Offset) -> list[Range]:
         """The ranges between two offsets; the same ones every time."""
@@ -262,12 +270,21 @@ class Planner:
 
     def choose_mode(self) -> str:
         """file, bulk, consumer or direct: the fastest that all the streams offer."""
-        if self.config.read_mode != "auto":
-            return self.config.read_mode
-        from jetstream.spark.bulk import has_bulk
+        if not self._mode:
+            asked = self.config.read_mode
+            self._mode = asked if asked != "auto" else self._fastest()
+        return self._mode
 
-        if all(has_bulk(self.control, name) for name in self.config.streams):
-            return "file" if self.config.store_dir else "bulk"
+    def _fastest(self) -> str:
+        listings = [self._listing(name) for name in self.config.streams]
+        if all(listing is not None for listing in listings):
+            seen = [
+                part["exact"] and visible(part["path"], listing["store_dir"], self.config.store_dir)
+                for listing in listings
+                if listing is not None
+                for part in listing["segments"]
+            ]
+            return "file" if any(seen) else "bulk"
         for name in self.config.streams:
             config = self.control.info(name)["config"]
             if config["retention"] == "workqueue":
@@ -279,6 +296,13 @@ class Planner:
                     )
                 return "direct"
         return "consumer"
+
+    def _listing(self, stream: str) -> dict[str, Any] | None:
+        """The segments of a stream; None when the server has no such extension."""
+        try:
+            return segments(self.control, stream)
+        except (NoResponders, RequestTimeout, ApiError):
+            return None
 
 
 class Trigger:

@@ -191,5 +191,5 @@ def _column(column: pa.Array) -> tuple[Any, Any]:
 
 def _slice_rows(rows: Rows, count: int) -> int:
     """Few enough rows that one send stays small."""
-    size = rows.payloads.nbytes // max(count, 1) + 200
+    size = int(rows.payloads.nbytes) // max(count, 1) + 200
     return max(1, min(SLICE_ROWS, SLICE_BYTES // size))

@@ -42,7 +42,8 @@ class SharePartition(InputPartition):
     def __init__(self, stream: str, taken: Taken) -> None:
         super().__init__(stream)
         self.stream = stream
-        self.taken = (taken[0], *(bytes(memoryview(part)) for part in taken[1:]))
+        parts: Any = (taken[0], *(bytes(memoryview(part)) for part in taken[1:]))
+        self.taken: Taken = parts
 
 
 class QueueReader(RangeReader, DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -13,6 +13,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 
+import numpy as np
 from msgspec import Struct
 
 from jetstream.client.columns import ACK, DIRECT, FULL, NEED_MORE, PAST_END, Columns, Taken
@@ -34,6 +35,10 @@ DIRECT_MESSAGES = 50_000
 DIRECT_BYTES = 16 << 20
 CHUNK_BYTES = 8 << 20
 SILENCE_S = 5.0
+
+
+class OutOfOrder(JetStreamError):
+    """Overlapping pulls were answered in another order than that of the stream."""
 
 
 class Stalled(JetStreamError):
@@ -81,6 +86,8 @@ def resuming(control: Control, wanted: Wanted, one_pass: Pass) -> Iterator[Taken
                     # Spark may have let us wait for long: the server is not to blame for that.
                     until = time.monotonic() + control.timeout
             return
+        except OutOfOrder:
+            control.one_pull = True
         except (ConnectionLost, Stalled, RequestTimeout, NoResponders):
             if time.monotonic() > until:
                 raise
@@ -98,7 +105,8 @@ def _consumer_pass(control: Control, pipe: Pipe, wanted: Wanted, at: int) -> Ite
     body = {"stream_name": wanted.stream, "config": config | {"name": name}, "action": ""}
     info = pipe.api(f"{control.prefix}.CONSUMER.CREATE.{wanted.stream}.{name}", body)
     sid = pipe.subscribe(inbox := pipe.new_inbox())
-    pulls = _Pulls(pipe, f"{control.prefix}.CONSUMER.MSG.NEXT.{wanted.stream}.{name}", inbox)
+    next_subject = f"{control.prefix}.CONSUMER.MSG.NEXT.{wanted.stream}.{name}"
+    pulls = _Pulls(pipe, next_subject, inbox, 1 if control.one_pull else PULLS_IN_FLIGHT)
     columns = Columns(sid, ACK, wanted.hi, wanted.headers, wanted.data)
     missing = min(info["num_pending"], wanted.hi - at + 1)
     try:
@@ -113,7 +121,8 @@ def _consumer_pass(control: Control, pipe: Pipe, wanted: Wanted, at: int) -> Ite
             if columns.stopped == PAST_END or (got and columns.pending == 0):
                 break
             if columns.stopped == FULL:
-                yield columns.take(), columns.last_seq
+                yield in_order(columns.take(), at), columns.last_seq
+                at = columns.last_seq + 1
                 heard = time.monotonic()
             elif columns.stopped == NEED_MORE:
                 if pipe.receive(time.monotonic() + 1.0):
@@ -125,7 +134,7 @@ def _consumer_pass(control: Control, pipe: Pipe, wanted: Wanted, at: int) -> Ite
                 if found is not None and found[0] == sid:
                     pulls.on_status(found[1])
         if columns.rows:
-            yield columns.take(), columns.last_seq
+            yield in_order(columns.take(), at), columns.last_seq
     finally:
         if pipe.is_open:
             pipe.unsubscribe(sid)
@@ -133,19 +142,28 @@ def _consumer_pass(control: Control, pipe: Pipe, wanted: Wanted, at: int) -> Ite
             pipe.publish(delete, reply=b"_INBOX.none")
 
 
+def in_order(taken: Taken, first: int) -> Taken:
+    """The chunk itself when its sequences rise from `first` on."""
+    seqs = np.frombuffer(memoryview(taken[5]), dtype=np.int64)
+    if seqs[0] < first or (len(seqs) > 1 and not bool((seqs[1:] > seqs[:-1]).all())):
+        raise OutOfOrder(f"messages arrived out of order behind sequence {first - 1}")
+    return taken
+
+
 class _Pulls:
     """Pull requests on their way: enough to keep the server busy, few enough not to drown."""
 
-    def __init__(self, pipe: Pipe, subject: str, inbox: bytes) -> None:
+    def __init__(self, pipe: Pipe, subject: str, inbox: bytes, in_flight: int) -> None:
         self.outstanding = 0
         self._pipe = pipe
         self._subject = subject
         self._inbox = inbox
+        self._in_flight = in_flight
         # A message may be as large as max_payload, with headers and subject on top.
         self._bytes_max = max(PULL_BYTES, int(pipe.info.get("max_payload", 0)) + (1 << 18))
 
     def keep_up(self, missing: int) -> None:
-        while self.outstanding <= PULL_MESSAGES * (PULLS_IN_FLIGHT - 1):
+        while self.outstanding <= PULL_MESSAGES * (self._in_flight - 1):
             batch = min(PULL_MESSAGES, missing - self.outstanding)
             if batch <= 0:
                 return
@@ -168,7 +186,7 @@ def _direct_pass(control: Control, pipe: Pipe, wanted: Wanted, at: int) -> Itera
     try:
         while at <= wanted.hi and columns.past_end_seq == 0:
             batch = min(DIRECT_MESSAGES, wanted.hi - at + 1)
-            request = {"seq": at, "batch": batch, "max_bytes": DIRECT_BYTES}
+            request: dict[str, int | str] = {"seq": at, "batch": batch, "max_bytes": DIRECT_BYTES}
             if wanted.filters:
                 request["next_by_subj"] = wanted.filters[0]
             pipe.publish(subject, json.dumps(request).encode(), inbox)
