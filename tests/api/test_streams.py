@@ -8,6 +8,8 @@ import pytest
 
 from jetstream.broker.accounts_spec import AccountJetStream
 from jetstream.engine.account import JetStreamAccount
+from jetstream.store.base import LostData
+from jetstream.wire._parser import Batch
 
 from .house import NOW, SECOND, House
 
@@ -195,6 +197,45 @@ def test_sourcing_from_a_workqueue_consumes_it(house: House) -> None:
     house.put("W", "w")
     assert len(texts(house, "S")) == 1
     assert texts(house, "W") == []
+
+
+def test_a_mirror_is_interest_enough(house: House) -> None:
+    house.api("STREAM.CREATE.I", {"name": "I", "subjects": ["i.>"], "retention": "interest"})
+    source = {"name": "I", "filter_subject": "i.1"}
+    house.api("STREAM.CREATE.S", {"name": "S", "sources": [source]})
+    house.advance()
+    house.put("I", "i.1", b"wanted")
+    house.put("I", "i.2", b"nobody's")
+    assert [payload for _, _, payload in texts(house, "S")] == [b"wanted"]
+    assert texts(house, "I") == []
+
+
+def test_damage_is_told_once_in_an_advisory(house: House) -> None:
+    house.api("STREAM.CREATE.S", {"name": "S", "subjects": ["a"]})
+    house.listening = [b"$JS.EVENT.ADVISORY.STREAM.DATA_LOST.S"]
+    house.js.streams["S"].store.lost = lambda: LostData([(3, 4), (9, 9)], 120)
+    house.published.clear()
+    house.js.watch_losses()
+    ((_, _, body, _),) = house.published
+    told = json.loads(body)
+    assert (told["stream"], told["ranges"], told["bytes"]) == ("S", [[3, 4], [9, 9]], 120)
+    house.advance(5)
+    assert len(house.published) == 1
+
+
+def test_a_lowered_limit_is_reached_in_steps(house: House) -> None:
+    config = {"name": "S", "subjects": ["a"], "storage": "memory"}
+    house.api("STREAM.CREATE.S", config)
+    stream = house.js.streams["S"].stream
+    batch = Batch.of([(b"a", b"", b"", b"x")] * 5000)
+    for _ in range(5):
+        stream.publish(batch, 0, 5000, NOW)
+    house.api("STREAM.UPDATE.S", {**config, "max_msgs": 10})
+    assert stream.state().messages == 15_000
+    assert stream.next_deadline() == 1
+    while stream.next_deadline():
+        stream.expire(NOW)
+    assert stream.state().messages == 10
 
 
 def test_lower_limits_hold_at_once_and_sealing_ends_changes(house: House) -> None:

@@ -30,7 +30,7 @@ from jetstream.schema.requests import (
     Success,
 )
 from jetstream.schema.stream import ClusterInfo, StreamInfo
-from jetstream.schema.times import rfc3339
+from jetstream.schema.times import go_duration, rfc3339
 from jetstream.stream.config import with_dynamic_metadata, with_static_metadata
 
 Parts = Sequence[Struct | None]
@@ -46,7 +46,10 @@ def stream_info(js: Any, asset: Any, *, listed: bool = False) -> StreamInfo:
     state = asset.stream.state()
     state.consumer_count = asset.visible_consumers
     mirror, sources = js.feeds.infos(asset)
-    config = with_static_metadata(asset.config) if listed else with_dynamic_metadata(asset.config)
+    if listed:
+        config = with_static_metadata(asset.config)
+    else:
+        config = with_dynamic_metadata(asset.config, _relaxed_sync(js, asset))
     return StreamInfo(
         config=config,
         created=rfc3339(asset.created_ns),
@@ -56,6 +59,14 @@ def stream_info(js: Any, asset: Any, *, listed: bool = False) -> StreamInfo:
         sources=sources,
         ts=rfc3339(js.host.now()),
     )
+
+
+def _relaxed_sync(js: Any, asset: Any) -> str:
+    """The interval, if acknowledgements of this stream do not wait for the disk."""
+    promises = getattr(js.host, "syncs_before_ack", None)
+    if asset.config.storage != "file" or promises is None or promises(asset):
+        return ""
+    return go_duration(js.host.options.sync_interval_ns)
 
 
 def create(js: Any, request: ApiRequest, names: Sequence[str]) -> Parts:

@@ -41,6 +41,7 @@ from jetstream.subjects.match import overlaps
 
 log = logging.getLogger("jetstream")
 
+LOSSES_EVERY_NS = 5_000_000_000
 _HASH_LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
@@ -55,6 +56,7 @@ class StreamAsset:
         self.home = home
         self.journal = journal
         self.consumers: dict[str, Any] = {}
+        self.lost_told = 0
         # Mirrors and sources that read from this stream.
         self.followers: list[Feed] = []
 
@@ -303,9 +305,11 @@ class JetStreamAccount:
     def _check_room(self, config: StreamConfig, old: StreamConfig | None = None) -> None:
         if old is None and 0 <= self.limits.max_streams <= len(self.streams):
             raise ApiError(MAXIMUM_STREAMS_LIMIT)
-        ours = self.reserved(config.storage)
-        everyone = sum(js.reserved(config.storage) for js in self._all_accounts())
-        if old is not None:
+        ours = everyone = 0
+        if config.max_bytes > 0:
+            ours = self.reserved(config.storage)
+            everyone = sum(js.reserved(config.storage) for js in self._all_accounts())
+        if old is not None and config.max_bytes > 0:
             ours -= max(old.max_bytes, 0)
             everyone -= max(old.max_bytes, 0)
         most = self._server_memory if config.storage == "memory" else self._server_store
@@ -381,11 +385,29 @@ class JetStreamAccount:
             advisory.TYPE + "server_out_of_space",
         )
 
+    def watch_losses(self) -> None:
+        """Look for damage found since the last look, now and then; say it in log and advisory."""
+        for asset in self.streams.values():
+            lost = asset.store.lost()
+            if lost is None or lost.count <= asset.lost_told:
+                continue
+            asset.lost_told = lost.count
+            shown = ", ".join(f"{a}-{b}" if a != b else str(a) for a, b in lost.ranges[:20])
+            name = f"{self.name} > {asset.name}"
+            log.error(
+                "JetStream stream '%s' lost %d messages to damage: %s", name, lost.count, shown
+            )
+            told = advisory.DataLost(asset.name, lost.ranges[:1000], lost.bytes)
+            subject = f"$JS.EVENT.ADVISORY.STREAM.DATA_LOST.{asset.name}"
+            self.advise(subject, to_json(told), advisory.OWN_TYPE + "stream_data_lost")
+        self.host.schedule(self.host.now() + LOSSES_EVERY_NS, self.watch_losses)
+
     # -- restart ------------------------------------------------------------------------------
 
     def recover(self) -> None:
         """Open every stream the vault holds; one that cannot be opened does not stop the others."""
         recover_account(self)
+        self.host.schedule(self.host.now() + LOSSES_EVERY_NS, self.watch_losses)
 
     def close(self) -> None:
         self.feeds.close()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Any, Final
 
+from jetstream.engine.interest import no_longer_needed
 from jetstream.errors import ApiError, StoreError
 from jetstream.schema.addresses import domain_prefix
 from jetstream.schema.api_errors import STREAM_NOT_FOUND
@@ -62,12 +63,14 @@ class Feed:
         if not self.next_seq:
             self.next_seq = self._position() or self._start()
         origin.followers.append(self)
+        _tell_followers(origin)
         self.heard_ns = self.feeds.js.host.now()
         self.pump()
 
     def detach(self) -> None:
         if self.origin is not None and self in self.origin.followers:
             self.origin.followers.remove(self)
+            _tell_followers(self.origin)
         self.origin = None
 
     def _position(self) -> int:
@@ -157,10 +160,12 @@ class Feed:
         stream.keep_sourced(subject, block, payload, now)
 
     def _consumed(self, origin: StreamAsset, seqs: array[int]) -> None:
-        """To a workqueue the takeover is a consumer that acknowledged; interest alike, if alone."""
-        kind = origin.config.retention
-        if kind == "workqueue" or (kind == "interest" and not origin.consumers):
-            origin.stream.on_consumed(seqs)
+        """To a workqueue or interest stream the takeover is a consumer that acknowledged."""
+        if origin.config.retention == "limits":
+            return
+        going = no_longer_needed(origin, seqs)
+        if going:
+            origin.stream.on_consumed(going)
             self.feeds.js.host.wake(origin)
 
     # -- telling ------------------------------------------------------------------------------
@@ -180,6 +185,10 @@ class Feed:
             filter_subject=source.filter_subject,
             subject_transforms=source.subject_transforms,
         )
+
+
+def _tell_followers(origin: StreamAsset) -> None:
+    origin.stream.set_followers([feed.takeover.filters for feed in origin.followers])
 
 
 class Feeds:

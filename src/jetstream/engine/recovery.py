@@ -33,6 +33,9 @@ def recover_account(js: JetStreamAccount) -> None:
             log.error(
                 "JetStream stream '%s > %s' could not be opened: %s", js.name, home.name, error
             )
+    for line in js.host.vault.report:
+        log.warning("JetStream store: %s", line)
+    js.host.vault.report.clear()
     for asset in assets:
         js._add(asset)
     for asset in assets:
@@ -49,13 +52,6 @@ def _open(js: JetStreamAccount, home: Any) -> Any:
         return None
     asset = js._asset(config, home.open(), home.created_ns, home)
     asset.stream.recover(js.host.now())
-    lost = asset.store.lost()
-    if lost is not None and lost.ranges:
-        log.error(
-            "JetStream stream '%s > %s' lost %d messages to damage: %s",
-            js.name,
-            config.name,
-            lost.count,
-            ", ".join(f"{a}-{b}" if a != b else str(a) for a, b in lost.ranges[:20]),
-        )
+    for line in asset.store.report:
+        log.warning("JetStream stream '%s > %s': %s", js.name, config.name, line)
     return asset

@@ -12,6 +12,7 @@ from jetstream.schema.stream import StreamState
 from jetstream.schema.times import ZERO_TIME
 
 TYPE = "io.nats.jetstream.advisory.v1."
+OWN_TYPE = "io.jetstream.advisory.v1."
 
 
 class ClientInfo(Struct, omit_defaults=True):
@@ -87,6 +88,14 @@ class OutOfStorage(Struct, omit_defaults=True):
     server_id: str
     stream: str = ""
     cluster: str = ""
+
+
+class DataLost(Struct):
+    """Sequences whose stored bytes turned out damaged; ours, the reference has no such advisory."""
+
+    stream: str
+    ranges: list[tuple[int, int]]
+    bytes: int
 
 
 def stamped(kind: str, body: bytes, id: str, timestamp: str, domain: str = "") -> bytes:

@@ -345,7 +345,9 @@ def _check_placement(config: StreamConfig) -> None:
 
 # -- metadata servers add ---------------------------------------------------------------------
 
-DYNAMIC_KEYS: Final = frozenset((VERSION_KEY, LEVEL_KEY, REQUIRED_LEVEL_KEY))
+# Ours: how long an acknowledged message may be without the disk, when that is not "never".
+SYNC_KEY: Final = "_jetstream.sync_interval"
+DYNAMIC_KEYS: Final = frozenset((VERSION_KEY, LEVEL_KEY, REQUIRED_LEVEL_KEY, SYNC_KEY))
 
 
 def required_level(config: StreamConfig) -> int:
@@ -362,9 +364,11 @@ def required_level(config: StreamConfig) -> int:
     return 1 if config.allow_msg_ttl or config.subject_delete_marker_ttl else 0
 
 
-def with_dynamic_metadata(config: StreamConfig) -> StreamConfig:
+def with_dynamic_metadata(config: StreamConfig, sync_interval: str = "") -> StreamConfig:
     """As create, update and info answers show it; sorted, as Go prints maps."""
     metadata = dict(config.metadata)
+    if sync_interval:
+        metadata[SYNC_KEY] = sync_interval
     metadata[VERSION_KEY] = SERVER_VERSION
     metadata[LEVEL_KEY] = str(API_LEVEL)
     metadata.setdefault(REQUIRED_LEVEL_KEY, str(required_level(config)))

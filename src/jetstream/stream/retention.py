@@ -30,12 +30,23 @@ def message_size(storage: str, subject: bytes, headers: bytes, payload: bytes) -
     return size + FILE_OVERHEAD + (FILE_HEADERS_OVERHEAD if headers else 0)
 
 
+def is_over(store: StreamStore, config: StreamConfig) -> bool:
+    """Does the stream hold more than its limits allow?"""
+    return 0 < config.max_msgs < store.msgs or (
+        0 < config.max_bytes < store.bytes and store.msgs > 0
+    )
+
+
 def enforce_limits(store: StreamStore, config: StreamConfig, evicted: "array[int]") -> None:
-    """Remove the oldest until max_msgs and max_bytes hold; what went is added to `evicted`."""
+    """Remove the oldest until max_msgs and max_bytes hold; what went is added to `evicted`.
+
+    At most about `SLICE` go in one call: a stream whose limit was lowered shrinks step by step.
+    """
     if 0 < config.max_msgs < store.msgs:
-        _drop_oldest(store, store.msgs - config.max_msgs, evicted)
+        _drop_oldest(store, min(store.msgs - config.max_msgs, SLICE), evicted)
     if config.max_bytes > 0:
-        while store.bytes > config.max_bytes and store.msgs:
+        most = len(evicted) + SLICE
+        while store.bytes > config.max_bytes and store.msgs and len(evicted) < most:
             seqs = store.next_seqs(store.first_seq, 256)
             # A message must go if all before it do not free enough even when counted generously.
             over = store.bytes - config.max_bytes

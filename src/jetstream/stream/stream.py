@@ -60,6 +60,7 @@ class Stream:
         self.transform: SubjectTransform | None = None
         self.last_msg_id = b""
         self._interest_filters: list[Sequence[bytes]] = []
+        self._follower_filters: list[Sequence[bytes]] = []
         self._effects = Effects()
         self.publisher = Publisher(self)
         self._take_config(config)
@@ -156,7 +157,16 @@ class Stream:
     def set_interest(self, filters: Iterable[Sequence[bytes]]) -> None:
         """The filters of every consumer (an empty one means everything); for interest streams."""
         self._interest_filters = list(filters)
-        self.interest.set(self._interest_filters, self.config.subjects)
+        self._set_interest()
+
+    def set_followers(self, filters: Iterable[Sequence[bytes]]) -> None:
+        """Mirrors and sources of this stream want messages as consumers do."""
+        self._follower_filters = list(filters)
+        self._set_interest()
+
+    def _set_interest(self) -> None:
+        wanted = [*self._interest_filters, *self._follower_filters]
+        self.interest.set(wanted, self.config.subjects)
 
     def wants(self, subject: bytes) -> bool:
         return self.config.retention != "interest" or self.interest.wants(subject)
@@ -170,11 +180,14 @@ class Stream:
     def expire(self, now: int) -> None:
         """Do what is due: ages, TTLs, schedules, abandoned batches; bounded, so ask again."""
         self._expire_messages(now)
+        retention.enforce_limits(self.store, self.config, self._effects.evicted)
         self._fire_schedules(now)
         self.publisher.expire(now)
 
     def next_deadline(self) -> int:
         """When `expire` has something to do next, 0 for never."""
+        if retention.is_over(self.store, self.config):
+            return 1
         due = [
             self.store.next_expiry(self.config.max_age),
             self.schedules.next_due(),
@@ -290,7 +303,7 @@ class Stream:
         self.transform = SubjectTransform(change.src, change.dest) if change else None
         again = config.republish
         self.republisher = Republisher(config.name, again) if again else None
-        self.interest.set(self._interest_filters, config.subjects)
+        self._set_interest()
         self.publisher.configure()
 
     def _per_subject_limit(self) -> int:
