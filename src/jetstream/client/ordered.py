@@ -1,7 +1,7 @@
 """An ordered consumer: a stream's messages in order, without gap or repeat, whatever happens.
 
 It is a construct of the client: a short-lived consumer on the server without acknowledgements,
-whose deliveries are numbered. When a number is missing, when heartbeats stay out, after a reconnect,
+whose deliveries are numbered. When a number is missing, heartbeats stay out, after a reconnect,
 or when the consumer is gone, another is made that starts behind the last message we accepted.
 
     consumer P_1: 1 2 3 ─ ─ 6   gap!  ─►  delete P_1, create P_2 at stream sequence of 3, plus one
