@@ -29,31 +29,47 @@ cdef bytes _with_lines(Record* r, bytes lines):
     return b"NATS/1.0\r\n" + lines + b"\r\n"
 
 
-def deliver(Broker broker, Account account, LogBase log, bytes to, array.array seqs, array.array deliveries,
-            uint64_t consumer_seq, uint64_t step, int64_t pending, int64_t countdown, bytes ack_prefix,
-            bytes extra_headers, bint headers_only):
-    """Send these sequences; returns (messages sent, bytes sent)."""
-    cdef Py_ssize_t i, n = len(seqs)
-    cdef Record r
-    cdef Message m
+cdef class Lane:
+    """One Delivery on its way: where it goes and which message of it is next."""
     cdef Route route
-    cdef char reply[REPLY_MAX]
-    cdef size_t prefix = PyBytes_GET_SIZE(ack_prefix), at
-    cdef uint64_t count
-    cdef uint64_t sent = 0, sent_bytes = 0
-    cdef bytes block
-    if prefix > REPLY_MAX - 128:
-        raise ValueError("ack subject too long")
-    memcpy(reply, PyBytes_AS_STRING(ack_prefix), prefix)
-    route = account.route(PyBytes_AS_STRING(to), PyBytes_GET_SIZE(to), False)
-    m.reply = reply
-    for i in range(n):
-        if log.record(seqs.data.as_ulonglongs[i], &r) == 0:
-            consumer_seq += step
-            pending -= countdown
-            continue
-        count = 1 if deliveries is None else deliveries.data.as_ulonglongs[i]
-        at = prefix + put_number(reply + prefix, count)
+    cdef bytes to
+    cdef array.array seqs
+    cdef array.array counts
+    cdef uint64_t consumer_seq
+    cdef uint64_t step
+    cdef int64_t pending
+    cdef int64_t countdown
+    cdef bytes extra_headers
+    cdef bint headers_only
+    cdef Py_ssize_t at
+
+    def __init__(self, Account account, delivery):
+        self.to = delivery.to
+        self.route = account.route(PyBytes_AS_STRING(self.to), PyBytes_GET_SIZE(self.to), False)
+        self.seqs = delivery.seqs
+        self.counts = delivery.deliveries
+        self.consumer_seq = delivery.first_consumer_seq
+        self.step = delivery.step
+        self.pending = delivery.pending
+        self.countdown = delivery.countdown
+        self.extra_headers = delivery.extra_headers
+        self.headers_only = delivery.headers_only
+
+    cdef int send(self, Broker broker, LogBase log, char* reply, size_t prefix) except -1:
+        """The next message of this lane. `reply` holds the ack subject up to the delivery count."""
+        cdef Record r
+        cdef Message m
+        cdef size_t at
+        cdef bytes block
+        cdef Py_ssize_t i = self.at
+        cdef int64_t pending = self.pending
+        cdef uint64_t consumer_seq = self.consumer_seq
+        self.at += 1
+        self.consumer_seq += self.step
+        self.pending -= self.countdown
+        if log.record(self.seqs.data.as_ulonglongs[i], &r) == 0:
+            return 0
+        at = prefix + put_number(reply + prefix, 1 if self.counts is None else self.counts.data.as_ulonglongs[i])
         reply[at] = c'.'
         at += 1
         at += put_number(reply + at, r.seq)
@@ -66,6 +82,7 @@ def deliver(Broker broker, Account account, LogBase log, bytes to, array.array s
         reply[at] = c'.'
         at += 1
         at += put_number(reply + at, <uint64_t>pending if pending > 0 else 0)
+        m.reply = reply
         m.reply_len = at
         m.subject = r.subject
         m.subject_len = r.subject_len
@@ -73,22 +90,21 @@ def deliver(Broker broker, Account account, LogBase log, bytes to, array.array s
         m.headers_len = r.headers_len
         m.payload = r.payload
         m.payload_len = r.payload_len
-        if headers_only or extra_headers:
-            block = extra_headers
-            if headers_only:
-                block = b"Nats-Msg-Size: %d\r\n" % r.payload_len + extra_headers
+        if self.headers_only or self.extra_headers:
+            block = self.extra_headers
+            if self.headers_only:
+                block = b"Nats-Msg-Size: %d\r\n" % r.payload_len + block
                 m.payload_len = 0
             block = _with_lines(&r, block)
             m.headers = PyBytes_AS_STRING(block)
             m.headers_len = PyBytes_GET_SIZE(block)
-        sent += broker.deliver(route, None, &m)
-        sent_bytes += m.headers_len + m.payload_len
-        if route.sink is not None:
+        broker.deliver(self.route, None, &m)
+        if self.route.sink is not None:
             # Somebody keeps what this consumer delivers in another stream, under the delivery subject.
-            route.sink.capture(
+            self.route.sink.capture(
                 None,
                 Batch.of([(
-                    to,
+                    self.to,
                     PyBytes_FromStringAndSize(m.reply, m.reply_len),
                     PyBytes_FromStringAndSize(m.headers, m.headers_len),
                     PyBytes_FromStringAndSize(m.payload, m.payload_len),
@@ -96,10 +112,34 @@ def deliver(Broker broker, Account account, LogBase log, bytes to, array.array s
                 0,
                 1,
             )
-            sent += 1
-        consumer_seq += step
-        pending -= countdown
-    return sent, sent_bytes
+        return 0
+
+
+def deliver(Broker broker, Account account, LogBase log, list deliveries, bytes ack_prefix):
+    """Send what a consumer hands out; deliveries that take turns go out message by message.
+
+    Requests that share a run have every n-th message each (`step` n); on the wire the messages
+    keep the order of the stream, whoever they are for.
+    """
+    cdef char reply[REPLY_MAX]
+    cdef size_t prefix = PyBytes_GET_SIZE(ack_prefix)
+    cdef Py_ssize_t first = 0, k, total = len(deliveries), sharers
+    cdef Lane lane
+    cdef list lanes
+    if prefix > REPLY_MAX - 128:
+        raise ValueError("ack subject too long")
+    memcpy(reply, PyBytes_AS_STRING(ack_prefix), prefix)
+    while first < total:
+        sharers = min(<Py_ssize_t>deliveries[first].step, total - first)
+        lanes = [Lane(account, deliveries[k]) for k in range(first, first + sharers)]
+        first += sharers
+        more = True
+        while more:
+            more = False
+            for lane in lanes:
+                if lane.at < len(lane.seqs):
+                    lane.send(broker, log, reply, prefix)
+                    more = True
 
 
 def waiting_bytes(Account account, bytes to):

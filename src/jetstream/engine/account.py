@@ -131,6 +131,7 @@ class JetStreamAccount:
         options = getattr(host, "options", None)
         window = options.limits.duplicate_window_ns if options is not None else 0
         self._config_limits = ConfigLimits(duplicate_window=window)
+        self._memory_only = options is not None and options.memory_only
         self._server_memory = lim.memory_limit(options.max_memory if options is not None else -1)
         free = getattr(host, "free_bytes", lambda: None)()
         self._server_store = lim.store_limit(options.max_store if options is not None else -1, free)
@@ -257,7 +258,7 @@ class JetStreamAccount:
     def _open_new(self, config: StreamConfig, created_ns: int = 0) -> StreamAsset:
         created = created_ns or self.host.now()
         try:
-            if config.storage == "memory":
+            if config.storage == "memory" or self._memory_only:
                 store: Any = MemoryStore(first_seq=config.first_seq)
                 return self._asset(config, store, created)
             home = self.host.vault.create(self.name, config.name, to_json(config), created)

@@ -197,22 +197,11 @@ class Deliveries:
         account = desk.account
         sent = 0
         if not self._is_choked(desk, asset, now):
-            for delivery in consumer.deliver(now, self._asker(account), TURN_BUDGET):
-                sent += len(delivery.seqs)
+            deliveries = consumer.deliver(now, self._asker(account), TURN_BUDGET)
+            if deliveries:
+                sent = sum(len(delivery.seqs) for delivery in deliveries)
                 deliver(
-                    self.engine.broker,
-                    account,
-                    desk.asset.store,
-                    delivery.to,
-                    delivery.seqs,
-                    delivery.deliveries,
-                    delivery.first_consumer_seq,
-                    delivery.step,
-                    delivery.pending,
-                    delivery.countdown,
-                    asset.ack_prefix,
-                    delivery.extra_headers,
-                    delivery.headers_only,
+                    self.engine.broker, account, desk.asset.store, deliveries, asset.ack_prefix
                 )
         self._effects(desk, asset, now)
         if desk.asset.consumers.get(asset.name) is not asset:
