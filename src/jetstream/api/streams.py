@@ -66,6 +66,8 @@ def _relaxed_sync(js: Any, asset: Any) -> str:
     promises = getattr(js.host, "syncs_before_ack", None)
     if asset.config.storage != "file" or promises is None or promises(asset):
         return ""
+    if asset.config.persist_mode == "async":
+        return ""  # The configuration says so itself.
     return go_duration(js.host.options.sync_interval_ns)
 
 
