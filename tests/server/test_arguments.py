@@ -57,13 +57,14 @@ def test_combined_trace_flags() -> None:
 
 
 def test_console_takes_a_port_only_if_one_follows() -> None:
-    assert options_of("--console").console_port == 8223
-    assert options_of("--console", "-D").console_port == 8223
+    assert options_of("--console").console_port == 8280
+    assert options_of("--console", "-D").console_port == 8280
     assert options_of("--console", "9000").console_port == 9000
 
 
 def test_memory_and_ephemeral_switch_jetstream_on() -> None:
-    assert options_of("--memory").memory_only and options_of("--memory").jetstream.enabled
+    memory = options_of("--memory")
+    assert memory.jetstream.memory_only and memory.jetstream.enabled
     assert options_of("--ephemeral").ephemeral
 
 

@@ -44,7 +44,7 @@ JetStream
   -sd, --store_dir DIR         where to keep them
       --memory                 keep every stream in memory only
       --ephemeral              keep them in a directory that goes away with the server
-      --console [PORT]         a web page to look at the server (8223)
+      --console [PORT]         a web page to look at the server (8280)
 Who may come in
       --user NAME, --pass PW   one user
       --auth TOKEN             one token
@@ -73,7 +73,7 @@ Everything else (cipher suites, versions, handshake_first, pinned_certs, mapping
 users) is set in the `tls` block of the configuration file.
 """
 
-CONSOLE_PORT = 8223
+CONSOLE_PORT = 8280
 _TRUE = {"1", "t", "T", "true", "TRUE", "True"}
 _FALSE = {"0", "f", "F", "false", "FALSE", "False"}
 
@@ -238,7 +238,8 @@ def apply(arguments: Arguments, options: Options) -> Options:
     if "store_dir" in values:
         options.jetstream.store_dir = values["store_dir"]
     if values.get("memory"):
-        options.memory_only = options.jetstream.enabled = True
+        # What little reaches the disk (metadata of nothing) goes away with the server too.
+        options.jetstream.memory_only = options.jetstream.enabled = options.ephemeral = True
     if values.get("ephemeral"):
         options.ephemeral = options.jetstream.enabled = True
     if "console" in values:

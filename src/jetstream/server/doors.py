@@ -175,6 +175,8 @@ class TlsListener:
         connection = Connection(server)
         connection.host, connection.port = str(peer[0]), int(peer[1])
         if not server.enroll(connection):
+            with contextlib.suppress(OSError):
+                await server.loop.sock_sendall(sock, server.info_line(connection))
             await _say_and_close(server, sock, "maximum connections exceeded")
             connection.ended(Reason.MAX_CONNECTIONS)
             return

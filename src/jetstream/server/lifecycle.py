@@ -111,7 +111,7 @@ def _drop_forbidden(server: "Server", connection: Connection) -> None:
 def _drop_excess(server: "Server", options: Options) -> None:
     """Fewer connections are allowed now: the youngest have to go."""
     limit = options.max_connections
-    if limit <= 0:
+    if limit < 0:
         return
     for connection in list(server.connections.values())[limit:]:
         connection.close(Reason.MAX_CONNECTIONS, "maximum connections exceeded")

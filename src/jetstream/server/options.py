@@ -130,6 +130,7 @@ class JetStreamOptions(Struct):
     strict: bool = True
     unique_tag: str = ""
     extension_hint: str = ""
+    memory_only: bool = False  # every stream in memory, whatever it asks for
     request_queue_limit: int = 0
     info_queue_limit: int = 0
     max_buffered_msgs: int = 0
@@ -234,7 +235,6 @@ class Options(Struct):
     websocket: WebsocketOptions = field(default_factory=WebsocketOptions)
     jetstream: JetStreamOptions = field(default_factory=JetStreamOptions)
     default_js_domain: dict[str, str] = {}
-    memory_only: bool = False
     ephemeral: bool = False
     dont_listen: bool = False  # embedded: clients come in-process only
 

@@ -1,6 +1,7 @@
 """A server as a process: start-up lines, signals, pid and ports files, reload, the way out."""
 
 import asyncio
+import importlib
 import json
 import logging
 import os
@@ -60,7 +61,7 @@ class Process:
         except (JetStreamError, OSError) as error:
             self.log.critical("%s", error)
             return 1
-        if not self._write_files():
+        if not self._write_files() or not await self._open_console():
             await self.server.stop()
             return 1
         waits = [
@@ -102,6 +103,30 @@ class Process:
             )
         if has_plaintext_passwords(self.options):
             log.warning("Plaintext passwords detected, use nkeys or bcrypt")
+
+    async def _open_console(self) -> bool:
+        """The web page, if it was asked for."""
+        port, server = self.options.console_port, self.server
+        if not port:
+            return True
+        assert server is not None
+        # The console stands on top of the house and is an extra: it is looked up by name.
+        try:
+            serve = importlib.import_module("jetstream.console.serve")
+        except ImportError as error:
+            self.log.critical(
+                "Can't start the console: pip install 'jetstream-py[console]' (%s)", error
+            )
+            return False
+        console = serve.ConsoleServer(server.url, port=port, needs_login=self.options.needs_auth)
+        try:
+            await console.start()
+        except OSError as error:
+            self.log.critical("Can't start the console: %s", error)
+            return False
+        server.services.append(console)
+        self.log.info("Console on %s", console.url)
+        return True
 
     # --- signals ---
 

@@ -32,7 +32,6 @@ _FIXED = {
     "write_timeout": "WriteTimeout",
     "log_size_limit": "LogSizeLimit",
     "log_max_num": "LogMaxFiles",
-    "memory_only": "MemoryOnly",
     "ephemeral": "Ephemeral",
 }
 _FIXED_DURATIONS = {

@@ -27,12 +27,14 @@ from jetstream.server.auth import Authenticator, AuthError, Identity
 from jetstream.server.closed import ClosedConnection, Reason
 from jetstream.server.connection import Connection
 from jetstream.server.options import VERSION, Options
+from jetstream.wire._outbox import trim_stock
 
 if TYPE_CHECKING:
     from jetstream.engine.engine import Engine
 
 API_LEVEL = 5
 SWEEP_S = 0.25
+TRIM_EVERY = 4  # sweeps
 BACKLOG = 4096
 
 
@@ -111,6 +113,7 @@ class Server:
         self.reload_again: Any = None  # set by a process that has a configuration file
         self.services: list[Any] = []  # monitoring, system account, console: anything with stop()
         self._cid = 0
+        self._sweeps = 0
         self._turn_scheduled = False
         self._sweeper: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -269,6 +272,9 @@ class Server:
         if not self.running:
             return
         self._sweeper = self.loop.call_later(SWEEP_S, self._sweep)
+        self._sweeps += 1
+        if self._sweeps % TRIM_EVERY == 0:
+            trim_stock()
         now = self.clock.monotonic()
         for connection in [
             c for c in self.connections.values() if c.next_ping_ns or c.auth_deadline_ns
@@ -327,11 +333,11 @@ class Server:
 
     def welcome(self, connection: Connection) -> None:
         """A new peer: give it a number and an INFO, or turn it away."""
-        if not self.enroll(connection):
-            connection.close(Reason.MAX_CONNECTIONS, "maximum connections exceeded")
-            return
+        welcome = self.enroll(connection)
         connection.say(self.info_line(connection))
         connection.flush()
+        if not welcome:
+            connection.close(Reason.MAX_CONNECTIONS, "maximum connections exceeded")
 
     def enroll(self, connection: Connection) -> bool:
         """Give a new peer its number and its time to log in; False if there are too many."""
@@ -346,7 +352,7 @@ class Server:
         if needs_auth:
             connection.auth_deadline_ns = self.clock.monotonic() + self.options.auth_timeout
         self.log.debug("%s - Client connection created", connection)
-        return not len(self.connections) > self.options.max_connections > 0
+        return not 0 <= self.options.max_connections < len(self.connections)
 
     def accepts_without_connect(self, connection: Connection) -> bool:
         """May somebody who never said CONNECT go on? Only as the `no_auth_user`."""
@@ -357,7 +363,10 @@ class Server:
             or options.default_sentinel
         ):
             return False
+        # Nobody said CONNECT, so nobody is told +OK.
+        verbose, connection.verbose = connection.verbose, False
         self.log_in(connection)
+        connection.verbose = verbose
         return connection.ready
 
     def log_in(self, connection: Connection) -> None:
@@ -549,12 +558,12 @@ class Server:
             info["auth_required"] = True
         tls = options.tls if connection.kind != "WEBSOCKET" else options.websocket.tls
         if tls is not None and connection.kind != "IN_PROCESS":
-            if options.allow_non_tls or tls.handshake_first_fallback_ns:
-                info["tls_available"] = True
             if not options.allow_non_tls:
                 info["tls_required"] = True
             if tls.verify or tls.verify_and_map:
                 info["tls_verify"] = True
+            if options.allow_non_tls or tls.handshake_first_fallback_ns:
+                info["tls_available"] = True
         info["max_payload"] = connection.parser.payload_max
         if options.jetstream.enabled:
             info["jetstream"] = True
