@@ -25,7 +25,8 @@ def load(
     subjects: memoryview,
     subject_width: int,
     seqs: memoryview | None,
-    names: list[bytes],
+    name_lengths: memoryview,
+    name_bytes: bytes,
     control: Callable[[int], None],
     expiry: Callable[[int, int], None],
 ) -> int: ...

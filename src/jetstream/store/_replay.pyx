@@ -74,7 +74,7 @@ def find_good(Segment segment not None, const unsigned char[::1] data, uint64_t 
 
 
 def load(LogBase log not None, Segment segment not None, lengths, int length_width, subjects,
-         int subject_width, seqs, list names, control, expiry):
+         int subject_width, seqs, name_lengths, bytes name_bytes not None, control, expiry):
     """Take in a sealed segment from the columns of its footer; returns where its records end.
 
     `control(offset)` and `expiry(offset, seq)` read the record there: only the few that are no
@@ -87,15 +87,24 @@ def load(LogBase log not None, Segment segment not None, lengths, int length_wid
     cdef uint32_t word, low, sid, local, size
     cdef uint64_t offset = segment.start, seq = segment.first_seq - 1
     cdef uint64_t deaths = log.index.table.deaths
-    cdef bytes name
-    cdef size_t known = (len(names) + 2) * sizeof(uint32_t)
+    cdef const unsigned char[::1] name_lens = name_lengths
+    cdef uint32_t names = <uint32_t>(name_lens.shape[0] // 2)
+    cdef uint32_t* name_at = <uint32_t*>calloc(names + 1, sizeof(uint32_t))
+    cdef uint16_t name_len
+    cdef const char* raw = name_bytes
+    cdef size_t known = (names + 2) * sizeof(uint32_t)
     cdef uint32_t* sids = <uint32_t*>calloc(1, known)
     cdef bint dense = seqs is None
-    if sids == NULL:
+    if sids == NULL or name_at == NULL:
+        free(sids)
+        free(name_at)
         raise MemoryError
     if not dense:
         lows = seqs
     try:
+        for i in range(names):
+            memcpy(&name_len, &name_lens[i * 2], 2)
+            name_at[i + 1] = name_at[i] + name_len
         for i in range(n):
             word = 0
             memcpy(&word, &lens[i * length_width], length_width)
@@ -121,8 +130,9 @@ def load(LogBase log not None, Segment segment not None, lengths, int length_wid
                     memset(sids, 0, known)
                 sid = sids[local]
                 if sid == 0:
-                    name = names[local - 2]
-                    sid = sids[local] = log.index.table.intern(name, <uint32_t>len(name))
+                    sid = sids[local] = log.index.table.intern(
+                        raw + name_at[local - 2], name_at[local - 1] - name_at[local - 2]
+                    )
                 size = (word >> WORD_BITS) + 6
                 if word & WITH_EXPIRY:
                     size -= 8
@@ -136,6 +146,7 @@ def load(LogBase log not None, Segment segment not None, lengths, int length_wid
             offset += padded(word >> WORD_BITS)
     finally:
         free(sids)
+        free(name_at)
     return offset
 
 

@@ -444,6 +444,7 @@ class FileStore(LogBase):
             self.write()
             self.sync()
             upkeep.erase_due(self)
+            self._give_back_reserve()
             recovery.note_closed(self)
         finally:
             for segment in self.segments:
@@ -451,6 +452,13 @@ class FileStore(LogBase):
                     segment.file.close()
                     segment.file = None
             self._drop_windows()
+
+    def _give_back_reserve(self) -> None:
+        active = self.active
+        if active is not None and active.file is not None and active.allocated > active.end:
+            active.file.truncate(active.end)
+            active.file.sync()
+            active.allocated = active.end
 
     def abandon(self) -> None:
         """Let go without writing anything, as a crash would; for tests and failed starts."""

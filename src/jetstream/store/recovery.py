@@ -198,7 +198,8 @@ class _Opening:
             footer.subjects,
             footer.subject_width,
             footer.seqs,
-            footer.names,
+            footer.name_lengths,
+            footer.name_bytes,
             self._control_at,
             self._expiry_at,
         )

@@ -10,6 +10,8 @@ All numbers little-endian. docs/store-format.md draws the same with offsets for 
 """
 
 import struct
+import zlib
+from collections.abc import Generator
 
 from msgspec import Struct
 
@@ -32,6 +34,7 @@ _HEADER = struct.Struct("<8sIII16sQQqqqQIHH")
 _FOOTER = struct.Struct("<8s8sIIQQQqqQQIIQ")
 _TRAILER = struct.Struct("<QQII8s")
 HEADER_SEARCH_BYTES = 1 << 20
+COMPRESSED_AT_ONCE = 64 << 10
 
 
 class Identity(Struct, frozen=True):
@@ -74,11 +77,24 @@ class Footer(Struct, frozen=True):
     subject_width: int
     seqs: memoryview | None
     """u32 low halves of the sequences; None: message i has first_seq + i (controls not counted)."""
-    names: list[bytes]
-    counts: tuple[int, ...]
-    last_seqs: tuple[int, ...]
+    name_lengths: memoryview
+    """u16 each."""
+    name_bytes: bytes
+    counts: memoryview
+    """u32 each: messages of the subject that existed when the segment was sealed."""
+    last_seqs: memoryview
+    """u64 each."""
     records: int
     messages: int
+
+    @property
+    def names(self) -> list[bytes]:
+        """The subjects, one by one."""
+        names, at = [], 0
+        for length in self.name_lengths.cast("H"):
+            names.append(self.name_bytes[at : at + length])
+            at += length
+        return names
 
 
 def pack_header(header: Header) -> bytes:
@@ -149,8 +165,8 @@ def pack_footer(
     table: list[tuple[bytes, int, int]],
     records: int,
     messages: int,
-) -> bytes:
-    """Footer and trailer, to stand at `data_range[1]` rounded up to 8."""
+) -> Generator[None, None, bytes]:
+    """Footer and trailer, to stand at `data_range[1]` rounded up to 8; compressed in slices."""
     at = -(-data_range[1] // 8) * 8
     names = b"".join(name for name, _, _ in table)
     columns = [
@@ -175,7 +191,15 @@ def pack_footer(
         len(table),
         len(names),
     )
-    body = fixed + b"".join(column.ljust(-(-len(column) // 8) * 8, b"\0") for column in columns)
+    compressor = zlib.compressobj(1)
+    parts = [fixed]
+    for column in columns:
+        padded = column.ljust(-(-len(column) // 8) * 8, b"\0")
+        for start in range(0, len(padded), COMPRESSED_AT_ONCE):
+            parts.append(compressor.compress(padded[start : start + COMPRESSED_AT_ONCE]))
+            yield
+    parts.append(compressor.flush())
+    body = b"".join(parts)
     trailer = _TRAILER.pack(at, len(body), crc32c(body), 0, TRAILER_MAGIC)
     return body + trailer[:20] + crc32c(trailer[:20]).to_bytes(4, "little") + trailer[24:]
 
@@ -212,8 +236,8 @@ def unpack_footer(data: bytes, checksum: int) -> Footer | None:
     if magic != FOOTER_MAGIC or version != VERSION:
         return None
     length_width, subject_width = widths & 0xFF, widths >> 8 & 0xFF
-    at = _FOOTER.size
-    view = memoryview(data)
+    at = 0
+    view = memoryview(zlib.decompress(data[_FOOTER.size :]))
 
     def column(size: int) -> memoryview:
         nonlocal at
@@ -221,18 +245,14 @@ def unpack_footer(data: bytes, checksum: int) -> Footer | None:
         at += -(-size // 8) * 8
         return found
 
-    last_seqs = struct.unpack(f"<{subjects}Q", column(8 * subjects))
-    counts = struct.unpack(f"<{subjects}I", column(4 * subjects))
+    last_seqs = column(8 * subjects)
+    counts = column(4 * subjects)
     lengths = column(length_width * records)
     seqs = column(4 * records) if widths & 1 << 16 else None
-    name_lens = struct.unpack(f"<{subjects}H", column(2 * subjects))
+    name_lengths = column(2 * subjects)
     subject_ids = column(subject_width * records)
-    raw = bytes(column(names_len))
-    names, start = [], 0
-    for length in name_lens:
-        names.append(raw[start : start + length])
-        start += length
+    names = bytes(column(names_len))
     return Footer(
         first_seq, last_seq, min_time, max_time, data_start, data_end, lengths, length_width,
-        subject_ids, subject_width, seqs, names, counts, last_seqs, records, messages,
+        subject_ids, subject_width, seqs, name_lengths, names, counts, last_seqs, records, messages,
     )  # fmt: skip

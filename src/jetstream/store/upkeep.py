@@ -9,7 +9,7 @@
 A job yields after about a millisecond of work; `FileStore.work` gives it more when there is time.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -159,8 +159,7 @@ def _can_seal(store: "FileStore", segment: Segment) -> bool:
 def seal(store: "FileStore", segment: Segment) -> Iterator[None]:
     """Write the footer and cut the file to its length."""
     file = store._file_of(segment)
-    footer = _footer_of(store, segment, placed=True)
-    yield
+    footer = yield from _footer_of(store, segment, placed=True)
     at = -(-segment.end // 8) * 8
     file.write(segment.end, bytes(at - segment.end) + footer)
     file.truncate(at + len(footer))
@@ -173,10 +172,13 @@ def seal(store: "FileStore", segment: Segment) -> Iterator[None]:
     yield
 
 
-def _footer_of(store: "FileStore", segment: Segment, *, placed: bool) -> bytes:
+def _footer_of(
+    store: "FileStore", segment: Segment, *, placed: bool
+) -> Generator[None, None, bytes]:
     lengths, subjects, seqs, table, records, messages = columns(store, segment, placed)
     segment.listed = messages
-    return pack_footer(
+    yield
+    footer = yield from pack_footer(
         (segment.first_seq, segment.last_seq),
         (segment.min_time, segment.max_time),
         (segment.start, segment.end),
@@ -187,6 +189,7 @@ def _footer_of(store: "FileStore", segment: Segment, *, placed: bool) -> bytes:
         records,
         messages,
     )
+    return footer
 
 
 def check_segment(store: "FileStore", segment: Segment) -> Iterator[None]:
@@ -273,7 +276,7 @@ def compact(store: "FileStore", run: list[Segment]) -> Iterator[None]:
         append_control(target, Kind.SKIP, target.last_seq + 1, run[-1].max_time, body)
     target.last_seq = last_seq
     _flush(target)
-    footer = _footer_of(store, target, placed=False)
+    footer = yield from _footer_of(store, target, placed=False)
     at = -(-target.end // 8) * 8
     target.file.write(target.end, bytes(at - target.end) + footer)
     target.file.sync()

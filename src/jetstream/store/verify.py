@@ -65,7 +65,9 @@ class Report(Struct, frozen=True):
 
 def verify(directory: str | PathLike[str], disk: Disk | None = None) -> Report:
     """Read everything below a store's root; StoreError when there is no such directory."""
-    below, root = disk or Files(), fspath(directory)
+    below, root = disk or Files(), fspath(directory).rstrip("/")
+    if not _holds_streams(below, root) and below.is_directory(f"{root}/jetstream"):
+        root = f"{root}/jetstream"  # the server's store_dir was given
     if not below.is_directory(root):
         raise StoreError(f"{root} is not a directory")
     vault = Vault(root, Overlay(below))
@@ -73,6 +75,15 @@ def verify(directory: str | PathLike[str], disk: Disk | None = None) -> Report:
         _verify_stream(home) for account in vault.accounts() for home in vault.streams(account)
     ]
     return Report(streams, vault.report)
+
+
+def _holds_streams(disk: Disk, root: str) -> bool:
+    return any(
+        disk.exists(f"{root}/{account}/{stream}/meta-a")
+        for account in disk.list(root)
+        if disk.is_directory(f"{root}/{account}")
+        for stream in disk.list(f"{root}/{account}")
+    )
 
 
 def _verify_stream(home: StreamHome) -> StreamReport:
