@@ -30,9 +30,8 @@ cdef enum:
     K_HPUB = 2
     ROUTES_MAX = 16384
     SCAN_MAX = 256
-    # A publisher that is so far ahead of a reader gives it a moment. Memory that is used again
-    # while it is still in the cache makes the difference between fast and slow.
-    AHEAD_MAX = 524288
+    # A publisher that is so far ahead of a reader gives it a moment.
+    AHEAD_MAX = 8388608
 
 cdef enum:
     # Messages that JetStream takes in runs, past the ordinary routes.
@@ -278,7 +277,7 @@ cdef class Broker:
             return 0
         sid_len = PyBytes_GET_SIZE(sub.sid)
         body = m.payload_len + (m.headers_len if client.headers else 0)
-        waiting = client.outbox.size - client.outbox.head
+        waiting = client.outbox.waiting()
         if waiting + client.in_transport + body > client.pending_max:
             if not client.overflowing:
                 client.overflowing = True

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 # What the socket did not take at once goes through the transport, in slices: it tells us when.
 SLICE_BYTES = 64 * 1024
+CAUGHT_UP_BYTES = 4 * 1024 * 1024
 WAIT_S = 0.005
+STUCK_NS = SECOND // 10
 _PLAIN_TRANSPORTS = ("TCPTransport", "_SelectorSocketTransport")
 FIRST_PING_NS = 2 * SECOND
 STALL_S = 0.003
@@ -55,6 +57,7 @@ class Connection(Client, asyncio.BufferedProtocol):
 
     def __init__(self, server: "Server", kind: str = "STANDARD") -> None:
         super().__init__()
+        self.draining = True
         self.server = server
         self.kind = kind
         self.parser = Parser(Role.SERVER)
@@ -155,7 +158,7 @@ class Connection(Client, asyncio.BufferedProtocol):
         self.server.slow.discard(self)
         self.draining = True
         self.flush()
-        if self.waiters and not self.writing_paused_ns:
+        if self.waiters and len(self.outbox) < CAUGHT_UP_BYTES:
             self.release_waiters()
 
     # --- in -----------------------------------------------------------------------------------
@@ -195,17 +198,17 @@ class Connection(Client, asyncio.BufferedProtocol):
     def wait_for(self, reader: "Connection") -> None:
         """Give a reader a moment: until it has caught up, or a few milliseconds.
 
-        One that reads nothing in that time is not waited for again until it does, so that a stuck
-        reader holds up nobody.
+        One that has read nothing for a while is not waited for until it does: a stuck reader
+        holds up nobody.
         """
-        if reader.writing_paused_ns and self.waiting is None:
-            reader.waiters.append(self)
-            self.waiting = self.server.loop.call_later(WAIT_S, self.waited_in_vain, reader)
-            self.hold()
-
-    def waited_in_vain(self, reader: "Connection") -> None:
-        reader.draining = False
-        self.wait_over()
+        if not reader.writing_paused_ns or self.waiting is not None:
+            return
+        if self.server.clock.monotonic() - reader.writing_paused_ns > STUCK_NS:
+            reader.draining = False
+            return
+        reader.waiters.append(self)
+        self.waiting = self.server.loop.call_later(WAIT_S, self.wait_over)
+        self.hold()
 
     def release_waiters(self) -> None:
         waiters, self.waiters = self.waiters, []
