@@ -25,15 +25,21 @@ ENTRIES: dict[str, Entry] = {
     "consumer": _entry("consumer", "manage consumers and read with them", "con obs c consumers"),
     "kv": _entry("kv", "key-value buckets"),
     "object": _entry("objects", "object buckets", "obj"),
+    "counter": _entry("counter", "numbers kept in a stream", "ctr"),
     "dlq": _entry("dlq", "messages consumers gave up on"),
     "apply": _entry("declare", "make the server look like a file", attribute="apply"),
     "plan": _entry("declare", "what `apply` would do", attribute="plan"),
     "diff": _entry("declare", "how file and server differ", attribute="diff"),
     "export": _entry("declare", "write the server's streams as a file", attribute="export"),
-    "publish": _entry("pub", "send messages", "pub", _CORE, attribute="command"),
-    "subscribe": _entry("sub", "show messages as they come", "sub", _CORE, attribute="command"),
-    "request": _entry("req", "send a request, show the answers", "req", _CORE, attribute="request"),
+    "publish": _entry("pub", "send messages", "pub nats-pub", _CORE, attribute="command"),
+    "subscribe": _entry(
+        "sub", "show messages as they come", "sub nats-sub", _CORE, attribute="command"
+    ),
+    "request": _entry(
+        "req", "send a request, show the answers", "req nats-req", _CORE, attribute="request"
+    ),
     "reply": _entry("req", "answer requests", "", _CORE, attribute="reply"),
+    "service": _entry("service", "micro services and how they do", "micro", _CORE),
     "bench": _entry("bench", "measure throughput and latency", "", _CORE),
     "server": _entry("server", "start a server; ask servers about themselves", "srv", _SERVER),
     "account": _entry("account", "this account's limits and usage", "a", _SERVER),
@@ -45,6 +51,7 @@ ENTRIES: dict[str, Entry] = {
     "top": _entry("top", "live screen of a server", "", _SERVER, attribute="command"),
     "errors": _entry("errors", "explain API error codes", "err error", _SERVER),
     "schema": _entry("schema", "JSON schemas of the API", "", _SERVER),
+    "auth": _entry("auth", "keys for users and accounts", "", _SERVER),
     "store": _entry("store", "check a storage directory", "", _SERVER),
     "doctor": _entry("doctor", "check the installation", "", _SERVER, attribute="command"),
     "pipeline": _entry("pipeline", "data pipelines on Spark", "", _DATA),
@@ -54,7 +61,14 @@ ENTRIES: dict[str, Entry] = {
     "console": _entry("console", "the web console", "", _DATA, attribute="command"),
     "completion": _entry("completion", "shell completion", "", _DATA, attribute="command"),
     "cheat": _entry("cheat", "worked examples", "", _DATA, attribute="command"),
+    "shell": _entry("shell", "many commands, one prompt", "", _DATA, attribute="command"),
     "jsm": _entry("jsm", "the words of the 2019 preview tool", "", _DATA),
+    "add-obs": _entry("jsm", "", attribute="add_obs", hidden=True),
+    "ls-obs": _entry("jsm", "", attribute="ls_obs", hidden=True),
+    "rm-obs": _entry("jsm", "", attribute="rm_obs", hidden=True),
+    "info-obs": _entry("jsm", "", attribute="info_obs", hidden=True),
+    "rm-msg": _entry("jsm", "", attribute="rm_msg", hidden=True),
+    "next": _entry("jsm", "", attribute="next_message", hidden=True),
 }
 
 

@@ -1,7 +1,6 @@
 """`jetstream store`: look at a storage directory without a server."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -21,13 +20,13 @@ group = make_group("store", "Check a storage directory.", "jetstream store verif
 def verify(directory: Path) -> None:
     from jetstream.store.verify import verify as check
 
-    report: Any = check(directory)
-    lines = getattr(report, "lines", None)
+    report = check(directory)
     if screen().json:
         import msgspec
 
-        print_json(msgspec.to_builtins(report))
+        print_json({"ok": report.ok, **msgspec.to_builtins(report)})
     else:
-        say("\n".join(lines() if callable(lines) else lines or [str(report)]))
-    if not getattr(report, "ok", True):
+        for line in report.lines():
+            say(line)
+    if not report.ok:
         raise Quit(1)
