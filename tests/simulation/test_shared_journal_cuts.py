@@ -83,7 +83,6 @@ def workload(
         for name, log in house.logs.items():
             witnesses[name].acked = log.last_seq
             witnesses[name].removed |= going[name]
-            counts[name] = turn
         if random.random() < 0.3:
             house.vault.journal.checkpoint(house.vault.journal.switch())
         if random.random() < 0.4:
@@ -119,7 +118,7 @@ def run_until(seed: int, cut: int | None) -> tuple[FaultyDisk, dict[str, Witness
     disk.cut_after = cut
     witnesses = {name: Witness() for name in STREAMS}
     try:
-        workload(House(disk, seed), witnesses, {}, seed)
+        workload(House(disk, seed), witnesses, seed)
     except PowerCut:
         pass
     disk.cut_after = None
@@ -142,7 +141,7 @@ def enumerate_cuts(seed: int, step: int = 1) -> int:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_many_streams_behind_one_journal_keep_what_they_acknowledged(seed: int) -> None:
-    assert enumerate_cuts(seed, step=5) > 100
+    assert enumerate_cuts(seed, step=11) > 50
 
 
 @pytest.mark.long

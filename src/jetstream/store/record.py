@@ -93,7 +93,9 @@ def unpack(data: bytes, seed: int, first_seq: int) -> Record | None:
     if len(data) < HEAD:
         return None
     crc, length, low, kind, flags, subject_len, time_ns = _HEAD.unpack_from(data)
-    if kind not in Kind or flags > 7 or length < HEAD or padded(length) > len(data):
+    if not Kind.MESSAGE <= kind <= Kind.EVICTED or flags > 7:
+        return None
+    if length < HEAD or padded(length) > len(data):
         return None
     if crc32c(data[4 : padded(length)], seed) != crc:
         return None
