@@ -2,7 +2,7 @@
 
 The broker hands over runs of a batch (`capture`). The stream decides, the store keeps, and the desk
 remembers who is owed an answer. Once per turn `settle` carries out what the stream wants done,
-writes, and starts the sync; `_synced` lets the answers go.
+and writes; when a sync has covered it, `finish` lets the answers go.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -46,7 +46,9 @@ class StreamDesk:
         self.subscriptions: list[Subscription] = []
         self.listening: dict[str, Any] = {}  # consumers somebody waits on
         self.seq_syncing = 0
-        self.flusher = Flusher(engine.pool, self._sync, self._synced)
+        self.in_flight = False  # a sync that covers this stream is running
+        self.again = False  # and another one is due after it
+        self.flusher = Flusher(engine.pool, self._sync, self.finish)
 
     # --- subjects -----------------------------------------------------------------------------
 
@@ -155,7 +157,7 @@ class StreamDesk:
             self.engine.log_trouble(self, problem)
         self.touch()
 
-    def write(self, alone: bool = False) -> None:
+    def write(self) -> None:
         """Hand what was appended to the OS and see to it that it is synced."""
         if self.closed:
             return
@@ -174,16 +176,27 @@ class StreamDesk:
                 self.engine.sync_later(self)
             return
         if wrote or len(self.filling) or self.waiting:
-            self.start_sync(alone and len(self.filling) <= 2)
+            self.engine.uncommitted.append(self)
 
-    def start_sync(self, alone: bool = False) -> None:
-        if self.flusher.syncing:
-            self.flusher.start()  # notes that another one is due
-            return
+    @property
+    def answers(self) -> int:
+        """How many wait for the sync that is about to start, or running."""
+        return len(self.syncing) + len(self.waiting_sync)
+
+    def begin(self) -> None:
+        """A sync starts: those who waited so far wait for this one."""
+        self.in_flight = True
+        self.again = False
         self.filling, self.syncing = self.syncing, self.filling
         self.waiting, self.waiting_sync = [], self.waiting
         self.seq_syncing = self.asset.store.last_seq
-        self.flusher.start(alone)
+
+    def take_unsynced(self) -> "list[tuple[str, int, bytes]]":
+        """What the shared journal has to hold for this stream."""
+        changes: list[tuple[str, int, bytes]] = self.asset.store.take_unsynced()
+        if self.asset.journal is not None:
+            changes += self.asset.journal.take_unsynced()
+        return changes
 
     def _sync(self) -> None:
         """In a worker thread."""
@@ -192,7 +205,9 @@ class StreamDesk:
         if journal is not None:
             journal.sync()
 
-    def _synced(self, problem: BaseException | None) -> None:
+    def finish(self, problem: BaseException | None) -> None:
+        """The sync is over: let the answers go, or say why not."""
+        self.in_flight = False
         self.unsynced_bytes = 0
         if problem is not None:
             self.fail(problem, self.syncing)
@@ -206,9 +221,8 @@ class StreamDesk:
         held, self.held_clients = self.held_clients, []
         for client in held:
             client.unhold()
-        if not self.closed and (len(self.filling) or self.waiting or self.flusher.again):
-            self.flusher.again = False
-            self.start_sync()
+        if not self.closed and (len(self.filling) or self.waiting or self.again):
+            self.engine.commits.commit([self])
 
     def fail(self, problem: BaseException, held: HeldAcks) -> None:
         """What could not be made durable is not acknowledged: the publishers hear why."""

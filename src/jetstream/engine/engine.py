@@ -17,6 +17,7 @@ from jetstream.clock import MILLISECOND, SECOND, Random
 from jetstream.engine._acks import parse_acks
 from jetstream.engine._direct import answer_run
 from jetstream.engine.account import JetStreamAccount
+from jetstream.engine.commit import Commits
 from jetstream.engine.deliveries import Deliveries
 from jetstream.engine.desk import StreamDesk
 from jetstream.engine.flush import SyncPool
@@ -55,6 +56,8 @@ class Engine:
         self.files = files if files is not None else Files()
         self.timers = Timers()
         self.touched: list[StreamDesk] = []
+        self.uncommitted: list[StreamDesk] = []
+        self.commits = Commits(self)
         self.desks: dict[int, StreamDesk] = {}
         self.accounts: dict[str, JetStreamAccount] = {}
         self.deliveries = Deliveries(self)
@@ -109,6 +112,7 @@ class Engine:
         self.pool.stop()
         for js in self.accounts.values():
             js.close()
+        self.vault.close()
 
     # --- the turn -----------------------------------------------------------------------------
 
@@ -132,9 +136,11 @@ class Engine:
                 written[id(desk)] = desk
             if not self.touched:
                 break
-        alone = len(written) == 1 and self.server.reads <= 1
         for desk in written.values():
-            desk.write(alone)
+            desk.write()
+        if self.uncommitted:
+            desks, self.uncommitted = self.uncommitted, []
+            self.commits.commit(desks, alone=len(written) == 1 and self.server.reads <= 1)
         if self.touched or self.deliveries.has_work:
             self.server.wake()
         self._set_timer()
@@ -187,7 +193,7 @@ class Engine:
         def due() -> None:
             self._unsynced.pop(id(desk), None)
             if not desk.closed:
-                desk.start_sync()
+                self.commits.commit([desk])
 
         self.schedule(self.now() + self.options.sync_interval_ns, due)
 

@@ -81,31 +81,20 @@ class SyncPool:
 
 
 class Flusher:
-    """The pipeline of one stream: what is written, what is being synced, who waits.
-
-    `release(error)` callbacks were given with `wait`; they run on the loop when everything written
-    before the call to `wait` is on disk.
-    """
+    """The sync of one stream, in a thread or, on a quick disk that nobody else needs, right here."""
 
     def __init__(self, pool: SyncPool, job: Job, on_synced: Done) -> None:
         self._pool = pool
         self._job = job
         self._on_synced = on_synced
-        self.syncing = False
-        self.again = False
         self._usual_ns = SYNC_HERE_NS * 2
 
     def start(self, alone: bool = False) -> None:
-        """Something was written: sync it, now or as soon as the running sync ends.
+        """Sync what was written before this call.
 
         `alone` says that nobody else had anything to do this turn. Then a disk that has been quick
         so far is waited for right here: two thread switches cost as much as such a sync.
         """
-        if self.syncing:
-            self.again = True
-            return
-        self.syncing = True
-        self.again = False
         if alone and self._usual_ns < SYNC_HERE_NS:
             try:
                 self._timed()
@@ -123,10 +112,6 @@ class Flusher:
         self._usual_ns = (self._usual_ns * 7 + took) // 8
 
     def _done(self, problem: BaseException | None) -> None:
-        self.syncing = False
         if problem is not None and not isinstance(problem, StoreError | OSError):
             problem = StoreError(f"sync failed: {problem!r}")
-        again = self.again
         self._on_synced(problem)
-        if again and not self.syncing:
-            self.start()
