@@ -2,7 +2,7 @@
 
 import pytest
 
-from .feature_scenarios import SCENARIOS
+from .retention_scenarios import SCENARIOS
 from .talk import hold
 
 pytestmark = [pytest.mark.reference, pytest.mark.timeout(120)]

@@ -31,7 +31,7 @@ from jetstream.schema.requests import (
 )
 from jetstream.schema.stream import ClusterInfo, StreamInfo
 from jetstream.schema.times import go_duration, rfc3339
-from jetstream.stream.config import with_dynamic_metadata, with_static_metadata
+from jetstream.stream.config import check_name, with_dynamic_metadata, with_static_metadata
 
 Parts = Sequence[Struct | None]
 
@@ -80,13 +80,18 @@ def create(js: Any, request: ApiRequest, names: Sequence[str]) -> Parts:
 
 
 def update(js: Any, request: ApiRequest, names: Sequence[str]) -> Parts:
+    check_name(_decoded(js, request).name)
     config = _config(js, request, names[0])
     asset = js.update_stream(config, config.pedantic)
     return [stream_info(js, asset)]
 
 
+def _decoded(js: Any, request: ApiRequest) -> StreamConfigRequest:
+    return decode(request.payload.strip() or b"{}", StreamConfigRequest, is_strict(js))
+
+
 def _config(js: Any, request: ApiRequest, name: str) -> StreamConfigRequest:
-    config = decode(request.payload.strip() or b"{}", StreamConfigRequest, is_strict(js))
+    config = _decoded(js, request)
     if config.name != name:
         raise ApiError(STREAM_MISMATCH)
     if "/" in name or "\\" in name:
@@ -106,7 +111,7 @@ def info(js: Any, request: ApiRequest, names: Sequence[str]) -> Parts:
         chosen = asset.store.filter([asked.subjects_filter.encode()])
         subjects = list(asset.store.subjects(chosen))
         if subjects:
-            offset = min(max(asked.offset, 0), len(subjects))
+            offset = max(asked.offset, 0)
             shown = subjects[offset : offset + SUBJECTS_PAGE]
             page = Paged(len(subjects), offset, SUBJECTS_PAGE)
             body.state.subjects = {s.decode("utf-8", "replace"): n for s, n in shown}

@@ -161,10 +161,14 @@ def plain_copy(given: StreamConfig) -> StreamConfig:
     return config
 
 
+def check_name(name: str) -> None:
+    if not name or not _NOT_IN_NAMES.isdisjoint(name):
+        invalid("stream name is required and can not contain '.', '*', '>', '\\', '/'")
+
+
 def _check_texts(config: StreamConfig) -> None:
     name = config.name
-    if not name or not _NOT_IN_NAMES.isdisjoint(name):
-        invalid("stream name is required and can not contain '.', '*', '>'")
+    check_name(name)
     if len(name.encode()) > NAME_BYTES_MAX:
         invalid(f"stream name is too long, maximum allowed is {NAME_BYTES_MAX}")
     if len(config.description.encode()) > DESCRIPTION_BYTES_MAX:
