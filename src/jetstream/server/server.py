@@ -562,7 +562,7 @@ class Server:
                 info["tls_required"] = True
             if tls.verify or tls.verify_and_map:
                 info["tls_verify"] = True
-            if options.allow_non_tls or tls.handshake_first_fallback_ns:
+            if options.allow_non_tls:
                 info["tls_available"] = True
         info["max_payload"] = connection.parser.payload_max
         if options.jetstream.enabled:
