@@ -114,7 +114,7 @@ def info(js: Any, request: ApiRequest, names: Sequence[str]) -> Parts:
             offset = max(asked.offset, 0)
             shown = subjects[offset : offset + SUBJECTS_PAGE]
             page = Paged(len(subjects), offset, SUBJECTS_PAGE)
-            body.state.subjects = {s.decode("utf-8", "replace"): n for s, n in shown}
+            body.state.subjects = {s.decode("utf-8", "replace"): n for s, n in shown} or None
     return [page, body]
 
 
