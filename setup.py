@@ -38,7 +38,9 @@ def kernels() -> list[Extension]:
 
 def compiled() -> list[Extension]:
     if shutil.which(os.environ.get("CC", "cc")) is None:
-        sys.exit("jetstream: no C compiler found; install one (Debian: apt-get install gcc libc6-dev)")
+        sys.exit(
+            "jetstream: no C compiler found; install one (Debian: apt-get install gcc libc6-dev)"
+        )
     from Cython.Build import cythonize
 
     safe = DEBUG or SANITIZE

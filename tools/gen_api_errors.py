@@ -22,7 +22,12 @@ def render() -> str:
         name = entry["name"]
         lines.append(f'{name} = Refusal({entry["http"]}, {number}, {text}, "{name}")')
     lines += ["", "BY_NUMBER: dict[int, Refusal] = {", "    refusal.err_code: refusal"]
-    lines += ["    for refusal in list(globals().values())", "    if isinstance(refusal, Refusal)", "}", ""]
+    lines += [
+        "    for refusal in list(globals().values())",
+        "    if isinstance(refusal, Refusal)",
+        "}",
+        "",
+    ]
     return "\n".join(lines)
 
 

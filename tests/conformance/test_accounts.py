@@ -7,6 +7,7 @@ Both servers read the same configuration file.
 from collections.abc import Iterator, Sequence
 
 import pytest
+
 from tests.conformance.dialogue import REPLY, Step
 from tests.conformance.servers import Ours, Reference, reference_binary
 from tests.conformance.test_wire import both, in_any_order

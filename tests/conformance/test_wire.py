@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 
 import pytest
+
 from tests.conformance.dialogue import CLOSE, HALF_CLOSE, SILENCE, Seen, Step, frames, hold
 from tests.conformance.servers import Ours, Reference, reference_binary
 

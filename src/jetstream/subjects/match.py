@@ -9,8 +9,8 @@ from jetstream.subjects.tokens import split
 def _words(subject: AnyStr) -> list[str]:
     tokens = split(subject)
     if isinstance(subject, str):
-        return tokens  # type: ignore[return-value]
-    return [token.decode("utf-8", "surrogateescape") for token in tokens]  # type: ignore[union-attr]
+        return tokens
+    return [token.decode("utf-8", "surrogateescape") for token in tokens]
 
 
 def matches(pattern: AnyStr, literal: AnyStr) -> bool:
