@@ -161,3 +161,19 @@ def run_stream(spark: Any, server: Server, tmp_path: Path) -> Callable[..., Any]
         return rows, query
 
     return run
+
+
+@pytest.fixture
+def a_server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+    """Servers of a test's own, ours or the reference, ended with it."""
+    running: list[Server] = []
+
+    def start(program: str = "nats-server", *extra: str) -> Server:
+        folder = tmp_path / f"store{len(running)}"
+        folder.mkdir()
+        running.append(Server(folder, *extra, program=program).start())
+        return running[-1]
+
+    yield start
+    for server in running:
+        server.kill()

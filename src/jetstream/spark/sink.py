@@ -25,8 +25,10 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from jetstream.client.pipe import Target, header_block
-from jetstream.errors import JetStreamError
+from jetstream.client.pipe import NoResponders, RequestTimeout, Target, header_block
+from jetstream.errors import ApiError, JetStreamError
+from jetstream.spark.bulk import segments
+from jetstream.spark.bulk_publishing import BulkPublisher
 from jetstream.spark.control import Control
 from jetstream.spark.options import BadOption, Options
 from jetstream.spark.progress import BUCKET, ProgressBook
@@ -118,6 +120,9 @@ class RowWriter:
             )
         self.config = config
         self.stream, self.duplicate_window_s = _find_target(config)
+        self.bulk = config.mode == "bulk" or (config.mode == "auto" and self._has_bulk())
+        if self.bulk and not self.stream:
+            raise BadOption("writeMode=bulk needs the option stream")
         if config.delivery == "exactly-once" and 0 < self.duplicate_window_s < WINDOW_LEAST_S:
             log.warning(
                 "stream %s remembers message ids for %g s only; a replay that takes longer costs a "
@@ -126,6 +131,13 @@ class RowWriter:
                 self.duplicate_window_s,
             )
 
+    def _has_bulk(self) -> bool:
+        """Our own server takes whole frames of messages."""
+        try:
+            return bool(self.stream and segments(self.config.control(), self.stream))
+        except (NoResponders, RequestTimeout, ApiError):
+            return False
+
     def write_rows(self, batches: Iterator[pa.RecordBatch], job: str, batch: int) -> Written:
         settle()
         context = TaskContext.get()
@@ -133,7 +145,7 @@ class RowWriter:
         once = self.config.delivery == "exactly-once"
         prefix = f"{job}.{batch}.{partition}." if batch >= 0 else f"{job}.{partition}."
         stored_ids = self._stored_before(job, batch, partition, prefix) if once else set()
-        publisher = Publisher(self.config.target, self.config.window, self.config.timeout)
+        publisher = self._publisher()
         seen: Counter[str] = Counter()
         total = dead = 0
         try:
@@ -185,6 +197,12 @@ class RowWriter:
                     flags[i] = f"{prefix}{first_row + i}" in stored
                 rows.skip = flags
         return rows
+
+    def _publisher(self) -> "Publisher | BulkPublisher":
+        config = self.config
+        if self.bulk:
+            return BulkPublisher(config.target, self.stream, config.timeout)
+        return Publisher(config.target, config.window, config.timeout)
 
     def _payloads(self, batch: pa.RecordBatch) -> pa.Array:
         if "data" in batch.schema.names:
