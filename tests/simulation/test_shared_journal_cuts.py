@@ -52,9 +52,7 @@ class House:
             log.mark_synced(log.last_seq)
 
 
-def workload(
-    house: House, witnesses: dict[str, Witness], counts: dict[str, int], seed: int
-) -> None:
+def workload(house: House, witnesses: dict[str, Witness], seed: int) -> None:
     random = Random(seed)
     for name in STREAMS:
         house.create(name)

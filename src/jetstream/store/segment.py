@@ -237,7 +237,10 @@ def unpack_footer(data: bytes, checksum: int) -> Footer | None:
         return None
     length_width, subject_width = widths & 0xFF, widths >> 8 & 0xFF
     at = 0
-    view = memoryview(zlib.decompress(data[_FOOTER.size :]))
+    try:
+        view = memoryview(zlib.decompress(data[_FOOTER.size :]))
+    except zlib.error:
+        return None
 
     def column(size: int) -> memoryview:
         nonlocal at
