@@ -148,7 +148,8 @@ async def create(session: Session, stream: str, config: Json) -> Json:
         name = config.get("durable_name") or config.get("name") or ""
         if error.err_code in EXISTS and name:
             existing = await session.consumer_info(stream, name)
-            unified(configs.differences(existing["config"], config, "ConsumerConfig"))
+            if not screen().json:
+                unified(configs.differences(existing["config"], config, "ConsumerConfig"))
         elif error.err_code == 10059:
             await stream_info(session, stream)
         raise
@@ -255,7 +256,10 @@ async def edit(stream: str | None, consumer: str | None, **flags: Any) -> None:
             raise Failure(f"{which} is not durable, only durable consumers can be changed")
         new = _edited(which, old, flags)
         if configs.same(old, new):
-            say("No difference in configuration")
+            if screen().json:
+                print_json(old)
+            else:
+                say("No difference in configuration")
             return
         lines = configs.differences(old, new, "ConsumerConfig")
         if flags["dry_run"]:

@@ -7,7 +7,7 @@ import click
 
 from jetstream.cli.app import Decorator, options
 from jetstream.cli.problems import Failure
-from jetstream.cli.prompts import ask, choose, confirm
+from jetstream.cli.prompts import ask, choose, confirm, whole_number
 from jetstream.cli.values import (
     BYTES,
     DURATION,
@@ -124,7 +124,7 @@ def _set_filter(made: Json, subjects: list[str]) -> None:
     made.pop("filter_subjects", None)
     if len(subjects) == 1:
         made["filter_subject"] = subjects[0]
-    else:
+    elif subjects:
         made["filter_subjects"] = subjects
 
 
@@ -244,11 +244,14 @@ async def _ask_numbers(made: Json, open_: Any, push: bool) -> None:
     if made.get("ack_policy") != "none":
         if open_("max_deliver"):
             made["max_deliver"] = await ask(
-                "Maximum Allowed Deliveries", flag="--max-deliver", default="-1", check=int
+                "Maximum Allowed Deliveries", flag="--max-deliver", default="-1", check=whole_number
             )
         if open_("max_pending"):
             pending = await ask(
-                "Maximum Acknowledgments Pending", flag="--max-pending", default="0", check=int
+                "Maximum Acknowledgments Pending",
+                flag="--max-pending",
+                default="0",
+                check=whole_number,
             )
             if pending:
                 made["max_ack_pending"] = pending
@@ -271,7 +274,9 @@ async def _ask_numbers(made: Json, open_: Any, push: bool) -> None:
         last = await ask(
             "Maximum retry time", flag="--backoff-max", default="10m", check=parse_duration
         )
-        steps = await ask("Number of steps", flag="--backoff-steps", default="20", check=int)
+        steps = await ask(
+            "Number of steps", flag="--backoff-steps", default="20", check=whole_number
+        )
         _set_backoff(
             made,
             {

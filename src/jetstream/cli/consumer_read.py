@@ -49,9 +49,11 @@ async def settle(message: Any, how: str, raw: bool) -> None:
         return
     if how == "nak":
         await message.nak()
+        await message.connection.flush()
         said = "Negative acknowledged message"
     elif how == "term":
         await message.term()
+        await message.connection.flush()
         said = "Terminated message"
     else:
         await message.ack_sync()

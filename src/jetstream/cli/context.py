@@ -123,6 +123,8 @@ async def select(name: str | None) -> None:
         if not name:
             raise Failure("there was no context before")
     if name is None:
+        if not contexts.names():
+            raise Failure("no contexts are saved", "`jetstream context add NAME` saves one")
         if not interactive():
             raise Failure("no context was named", f"there are {', '.join(contexts.names())}", 2)
         name = await choose("Select a Context", contexts.names(), flag="the NAME argument")

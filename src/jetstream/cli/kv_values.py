@@ -270,7 +270,8 @@ async def revert(bucket: str, key: str, revision: int, force: bool) -> None:
     async with connect() as session:
         store = await open_bucket(session, bucket)
         now, old = await _entry(store, key), await _entry(store, key, revision)
-        say(f"Revision: {old.revision}\n\n{shown(old.value)}\n", nl=not screen().json)
+        if not screen().json:
+            say(f"Revision: {old.revision}\n\n{shown(old.value)}\n")
         await really(f"revert {bucket} > {key} to revision {revision}", force)
         made = await store.update(key, old.value, now.revision)
     _stored(bucket, key, made, old.value)

@@ -283,7 +283,8 @@ async def delete(bucket: str, file: str | None, force: bool) -> None:
         await really(f"delete {bucket} > {file}", force)
         await store.delete(file)
         status = await store.status()
-    say(f"Removed {bucket} > {file}\n", nl=not screen().json)
+    if not screen().json:
+        say(f"Removed {bucket} > {file}\n")
     _show_status(status)
 
 

@@ -46,8 +46,15 @@ async def ask(
             return answer
         try:
             return check(answer)
-        except ValueError as error:
+        except (ValueError, Failure) as error:
             click.echo(f"  {error}", err=True)
+
+
+def whole_number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a whole number") from None
 
 
 async def choose(

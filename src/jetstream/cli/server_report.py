@@ -305,7 +305,8 @@ async def account_connections(session: Session, account: str) -> None:
         for answer in answers
         for each in (answer.get("data") or {}).get("connections") or []
     ]
-    say(f"Account {account}", nl=not screen().json)
+    if not screen().json:
+        say(f"Account {account}")
     _show_connections(rows, {})
 
 

@@ -158,7 +158,8 @@ async def create(session: Session, config: Json) -> Json:
             error.hint = await overlap_hint(session, config.get("subjects", []), config["name"])
         elif error.err_code == NAME_IN_USE:
             existing = await session.stream_info(config["name"])
-            unified(configs.differences(existing["config"], config, "StreamConfig"))
+            if not screen().json:
+                unified(configs.differences(existing["config"], config, "StreamConfig"))
         elif error.err_code == 10113 and config.get("max_bytes", -1) < 0:
             return await session.create_stream({**config, "max_bytes": REQUIRED_SIZE})
         raise
@@ -322,7 +323,10 @@ async def edit(stream: str | None, **flags: Any) -> None:
         old = (await stream_info(session, name))["config"]
         new = _edited(name, old, flags)
         if configs.same(old, new):
-            say("No difference in configuration")
+            if screen().json:
+                print_json(old)
+            else:
+                say("No difference in configuration")
             return
         lines = configs.differences(old, new, "StreamConfig")
         if flags["dry_run"]:

@@ -12,7 +12,7 @@ import click
 from jetstream.cli import human
 from jetstream.cli.app import Decorator, options
 from jetstream.cli.problems import Failure
-from jetstream.cli.prompts import ask, choose, confirm
+from jetstream.cli.prompts import ask, choose, confirm, whole_number
 from jetstream.cli.values import (
     BYTES,
     DURATION,
@@ -277,7 +277,11 @@ async def ask_missing(config: Json, flags: Json) -> Json:
         )
     if open_("replicas"):
         made["num_replicas"] = await ask(
-            "Replication", flag="--replicas", default="1", check=int, help="Copies in a cluster."
+            "Replication",
+            flag="--replicas",
+            default="1",
+            check=whole_number,
+            help="Copies in a cluster.",
         )
     if open_("retention"):
         words = {"Limits": "limits", "Interest": "interest", "Work Queue": "workqueue"}
@@ -302,8 +306,14 @@ async def ask_missing(config: Json, flags: Json) -> Json:
 
 async def _ask_limits(made: Json, open_: Callable[[str], bool]) -> None:
     questions: list[tuple[str, str, str, Callable[[str], int], str]] = [
-        ("max_msgs", "max_msgs", "Stream Messages Limit", int, "-1"),
-        ("max_msgs_per_subject", "max_msgs_per_subject", "Per Subject Messages Limit", int, "-1"),
+        ("max_msgs", "max_msgs", "Stream Messages Limit", whole_number, "-1"),
+        (
+            "max_msgs_per_subject",
+            "max_msgs_per_subject",
+            "Per Subject Messages Limit",
+            whole_number,
+            "-1",
+        ),
         ("max_bytes", "max_bytes", "Total Stream Size", parse_bytes, "-1"),
         ("max_age", "max_age", "Message TTL", parse_duration, "-1"),
         ("max_msg_size", "max_msg_size", "Max Message Size", parse_bytes, "-1"),

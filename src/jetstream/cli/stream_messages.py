@@ -13,7 +13,7 @@ from jetstream.cli.output import Table, print_json, say, screen, to_json, write_
 from jetstream.cli.picking import pick_stream, stream_info
 from jetstream.cli.problems import Failure
 from jetstream.cli.progress import Progress
-from jetstream.cli.prompts import ask, confirm, interactive, really
+from jetstream.cli.prompts import ask, confirm, interactive, really, whole_number
 from jetstream.cli.session import Json, Session, connect
 from jetstream.cli.values import DURATION
 from jetstream.errors import ApiError
@@ -85,7 +85,9 @@ async def get(
     async with connect() as session:
         name = await pick_stream(session, stream)
         if not seq and not last_for:
-            seq = int(await ask("Message Sequence", flag="the SEQ argument or -S", check=int))
+            seq = int(
+                await ask("Message Sequence", flag="the SEQ argument or -S", check=whole_number)
+            )
         try:
             message = await session.get_message(name, seq=seq or 0, last_for=last_for)
         except ApiError:
@@ -111,7 +113,9 @@ async def rmm(stream: str | None, seq: int | None, force: bool) -> None:
     async with connect() as session:
         name = await pick_stream(session, stream)
         if not seq:
-            seq = int(await ask("Message Sequence to remove", flag="the SEQ argument", check=int))
+            seq = int(
+                await ask("Message Sequence to remove", flag="the SEQ argument", check=whole_number)
+            )
         await warn_bucket(name, force)
         await really(f"remove message {seq} from Stream {name}", force)
         await session.api(f"STREAM.MSG.DELETE.{name}", {"seq": seq})
