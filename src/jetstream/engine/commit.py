@@ -24,6 +24,7 @@ class Commits:
         self._engine = engine
         self._gathering: dict[int, StreamDesk] = {}
         self._flying: list[StreamDesk] = []
+        self._landing = False
         self._checkpointing = False
 
     def commit(self, desks: "list[StreamDesk]", alone: bool = False) -> None:
@@ -34,19 +35,21 @@ class Commits:
                 desk.again = True
             else:
                 idle.append(desk)
-        if not self._flying and len(idle) + len(self._gathering) <= SYNCED_ALONE_MAX:
+        busy = self._flying or self._landing
+        if not busy and len(idle) + len(self._gathering) <= SYNCED_ALONE_MAX:
             for desk in idle:
                 desk.begin()
                 desk.flusher.start(alone and desk.answers <= 2)
             return
         for desk in idle:
             self._gathering[id(desk)] = desk
-        if not self._flying:
+        if not busy:
             self._start()
 
     def _start(self) -> None:
         """Everybody who waits, in one sync."""
-        self._flying = [desk for desk in self._gathering.values() if not desk.in_flight]
+        assert not self._flying
+        self._flying = list(self._gathering.values())
         self._gathering.clear()
         journal = self._engine.vault.journal
         try:
@@ -62,12 +65,15 @@ class Commits:
 
     def _done(self, problem: BaseException | None) -> None:
         landed, self._flying = self._flying, []
+        # Streams with more to sync come back while we are at it; they go together afterwards.
+        self._landing = True
         for desk in landed:
             if problem is None:
                 desk.finish(None)
             else:
                 # The journal refuses; the streams' own files may not.
                 desk.flusher.start()
+        self._landing = False
         self._checkpoint()
         if self._gathering:
             self._start()
