@@ -80,3 +80,35 @@ def test_other_kinds_of_tokens_can_be_read() -> None:
     server = KeyPair.create(KeyKind.SERVER)
     claims = GenericClaims(sub=USER.public_key, nats={"type": "authorization_request"})
     assert decode(encode(claims, server, 1), GenericClaims).nats["type"] == "authorization_request"
+
+
+def a_v1_token(signer: KeyPair, said: dict[str, object], sign_all: bool = False) -> str:
+    def pack(data: bytes) -> str:
+        return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+    head = pack(b'{"typ":"jwt","alg":"ed25519"}')
+    body = pack(msgspec.json.encode({"iss": signer.public_key, **said}))
+    signed = f"{head}.{body}" if sign_all else body
+    return f"{head}.{body}.{pack(signer.sign(signed.encode()))}"
+
+
+def test_tokens_of_the_first_version_are_read() -> None:
+    said: dict[str, object] = {"sub": USER.public_key, "type": "user", "name": "old"}
+    said |= {"nats": {"pub": {"deny": ["x"]}, "sub": {}}, "issuer_account": ACCOUNT.public_key}
+    claims = decode(a_v1_token(ACCOUNT, said), UserClaims)
+    assert (claims.name, claims.nats.pub.deny) == ("old", ["x"])
+    assert (claims.nats.subs, claims.nats.payload, claims.nats.data) == (-1, -1, -1)
+    assert claims.nats.issuer_account == ACCOUNT.public_key
+    with pytest.raises(InvalidToken):
+        decode(a_v1_token(ACCOUNT, said, sign_all=True), UserClaims)
+    with pytest.raises(InvalidToken):
+        decode(a_v1_token(ACCOUNT, said), AccountClaims)
+
+
+def test_a_token_of_the_second_version_does_not_pass_with_the_weaker_signature() -> None:
+    said: dict[str, object] = {"sub": USER.public_key, "nats": {"type": "user", "version": 2}}
+    with pytest.raises(InvalidToken):
+        decode(a_v1_token(ACCOUNT, said), UserClaims)
+    said["type"] = "user"
+    with pytest.raises(InvalidToken):
+        decode(a_v1_token(ACCOUNT, said), UserClaims)

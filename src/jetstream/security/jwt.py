@@ -1,7 +1,7 @@
 """NATS JWTs: signed statements of operators about accounts and of accounts about users.
 
 A token is `base64url(header).base64url(claims).base64url(signature)`; the signature of the `iss`
-key covers the first two parts. `decode` returns claims only when the signature is good and the
+key covers the first two parts (in tokens of version 1 only the second). `decode` returns claims only when the signature is good and the
 issuer is of the right kind; whether it is to be trusted is for `server/operator.py` to decide.
 """
 
@@ -17,6 +17,7 @@ from jetstream.errors import JetStreamError
 from jetstream.security.nkeys import InvalidKey, KeyKind, KeyPair, PublicKey, decode_public
 
 ALGORITHM = "ed25519-nkey"
+ALGORITHM_V1 = "ed25519"
 TOKEN_BYTES_MAX = 1024 * 1024
 NO_LIMIT = -1
 
@@ -244,7 +245,11 @@ C = TypeVar("C", bound=Claims)
 
 
 class _Said(Struct):
+    """What decides how a token is to be read; the first version has it beside `nats`."""
+
     type: str = ""
+    issuer_account: str = ""
+    tags: list[str] = []
     nats: dict[str, Any] = {}
 
 
@@ -262,7 +267,8 @@ def decode(token: str, kind: type[C]) -> C:
         claims = msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidToken(f"claims cannot be read: {error}") from None
-    if str(head.get("typ", "")).upper() != "JWT" or head.get("alg") != ALGORITHM:
+    algorithm = str(head.get("alg", "")).lower()
+    if str(head.get("typ", "")).upper() != "JWT" or algorithm not in (ALGORITHM, ALGORITHM_V1):
         raise InvalidToken(f"unexpected {head.get('alg')!r} algorithm")
     try:
         issuer = PublicKey(claims.iss)
@@ -275,10 +281,21 @@ def decode(token: str, kind: type[C]) -> C:
     # Older tokens say it beside the claims, newer ones among them.
     if wanted and wanted not in (said.nats.get("type"), said.type):
         raise InvalidToken(f"not {wanted} claim")
-    signed = f"{chunks[0]}.{chunks[1]}".encode()
-    if not issuer.verify(signed, signature):
+    is_v1 = said.nats.get("version", 1) == 1 and bool(said.type)
+    signed = chunks[1] if is_v1 else f"{chunks[0]}.{chunks[1]}"
+    if not issuer.verify(signed.encode(), signature):
         raise InvalidToken("claim failed signature verification")
+    if is_v1 and isinstance(claims, UserClaims):
+        _modernise(claims, said)
     return claims
+
+
+def _modernise(claims: UserClaims, said: "_Said") -> None:
+    """The first version said less: what is missing is unlimited, and some fields stood outside."""
+    claims.nats.subs = claims.nats.data = NO_LIMIT
+    claims.nats.payload = claims.nats.payload or NO_LIMIT
+    claims.nats.issuer_account = claims.nats.issuer_account or said.issuer_account
+    claims.nats.tags = claims.nats.tags or said.tags
 
 
 def encode(claims: Claims, signer: KeyPair, issued_at: int) -> str:
