@@ -1,8 +1,9 @@
 """NATS JWTs: signed statements of operators about accounts and of accounts about users.
 
 A token is `base64url(header).base64url(claims).base64url(signature)`; the signature of the `iss`
-key covers the first two parts (in tokens of version 1 only the second). `decode` returns claims only when the signature is good and the
-issuer is of the right kind; whether it is to be trusted is for `server/operator.py` to decide.
+key covers the first two parts (in tokens of version 1 only the second). `decode` returns claims
+only when the signature is good and the issuer is of the right kind; whether it is to be trusted
+is for `server/operator.py` to decide.
 """
 
 import base64
