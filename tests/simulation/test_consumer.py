@@ -10,6 +10,7 @@ from array import array
 from typing import Any
 
 import pytest
+
 from tests.consumer.builders import Rig
 
 SECOND = 1_000_000_000

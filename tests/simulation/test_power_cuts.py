@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from random import Random
 
 import pytest
-from tests.store.builders import a_batch, a_log
 
 from jetstream.errors import StoreError
 from jetstream.store.log import FileStore
 from jetstream.testing.disk import VARIANTS, FaultyDisk, PowerCut
+from tests.store.builders import a_batch, a_log
 
 
 @dataclass

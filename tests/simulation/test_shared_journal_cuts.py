@@ -4,14 +4,14 @@ from array import array
 from random import Random
 
 import pytest
-from tests.simulation.test_power_cuts import Witness
-from tests.store.builders import a_batch
 
 from jetstream.clock import Random as Chance
 from jetstream.store.consumer_state import StateJournal
 from jetstream.store.log import FileStore
 from jetstream.store.vault import Vault
 from jetstream.testing.disk import VARIANTS, FaultyDisk, PowerCut
+from tests.simulation.test_power_cuts import Witness
+from tests.store.builders import a_batch
 
 STREAMS = ("A", "B", "C")
 
