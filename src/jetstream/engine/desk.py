@@ -214,6 +214,7 @@ class StreamDesk:
         else:
             if not self.closed:
                 self.asset.store.mark_synced(self.seq_syncing)
+                self.js.feeds.synced(self.asset)
             self.syncing.release(self.engine.broker, self.account)
             for to, payload in self.waiting_sync:
                 self.engine.send(self.account, to, payload)

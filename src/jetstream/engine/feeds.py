@@ -48,6 +48,8 @@ class Feed:
         self.heard_ns = 0
         self.missing = False
         self.closed = False
+        # Taken over but not yet acknowledged to the origin: (our sequence, the origin's).
+        self._owed: list[tuple[int, array[int]]] = []
         self._identity = ""
         self._filter: Any = None
 
@@ -113,6 +115,12 @@ class Feed:
         now = host.now()
         self.heard_ns = now
         seqs = origin.store.next_seqs(self.next_seq, SLICE, self._filter)
+        more = len(seqs) == SLICE
+        # What the origin could still lose in a power cut must not be found in its copies.
+        safe = self._safe_seq(origin)
+        while seqs and seqs[-1] > safe:
+            seqs.pop()
+            more = False
         if not seqs:
             return
         try:
@@ -122,9 +130,11 @@ class Feed:
             host.schedule(now + RETRY_NS, self.pump)
             host.wake(self.target)
             return
-        self._consumed(origin, seqs)
+        if origin.config.retention != "limits":
+            self._owed.append((self.target.store.last_seq, seqs))
+            self.settle()
         host.wake(self.target)
-        if len(seqs) == SLICE:
+        if more:
             host.schedule(now, self.pump)
 
     def _take(self, origin: StreamAsset, seq: int, now: int) -> None:
@@ -159,14 +169,26 @@ class Feed:
             payload = counters.body_of(counters.value_of(last[1] if last else None) + change)
         stream.keep_sourced(subject, block, payload, now)
 
-    def _consumed(self, origin: StreamAsset, seqs: array[int]) -> None:
-        """To a workqueue or interest stream the takeover is a consumer that acknowledged."""
-        if origin.config.retention == "limits":
+    def settle(self) -> None:
+        """To a workqueue or interest stream we are a consumer: it acknowledges what is on disk."""
+        origin = self.origin
+        if origin is None or not self._owed:
             return
-        going = no_longer_needed(origin, seqs)
+        safe = self._safe_seq(self.target)
+        going = array("Q")
+        while self._owed and self._owed[0][0] <= safe:
+            going.extend(self._owed.pop(0)[1])
+        going = no_longer_needed(origin, going)
         if going:
             origin.stream.on_consumed(going)
             self.feeds.js.host.wake(origin)
+
+    def _safe_seq(self, asset: StreamAsset) -> int:
+        """Up to where a stream's messages survive whatever happens."""
+        promises = getattr(self.feeds.js.host, "syncs_before_ack", None)
+        if promises is None or asset.config.storage != "file" or not promises(asset):
+            return int(asset.store.last_seq)
+        return int(asset.store.synced_seq)
 
     # -- telling ------------------------------------------------------------------------------
 
@@ -253,6 +275,13 @@ class Feeds:
             for feed in feeds:
                 if feed.origin is None and feed.takeover.source.name == origin.name:
                     self._connect(feed)
+
+    def synced(self, asset: StreamAsset) -> None:
+        """The disk has caught up with a stream: its copies may, and what it owes can be paid."""
+        for follower in list(asset.followers):
+            follower.pump()
+        for feed in self.of(asset):
+            feed.settle()
 
     def of(self, asset: StreamAsset) -> list[Feed]:
         return self._feeds.get(asset.name, [])
