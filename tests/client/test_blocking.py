@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.client.conftest import ServerProcess, gone
 
 import jetstream
 from jetstream import sync
 from jetstream.client.errors import ApiError, KeyNotFoundError, NoRespondersError
+from tests.client.conftest import ServerProcess, gone
 
 
 @pytest.fixture

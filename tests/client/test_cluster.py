@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.client.conftest import ServerProcess, free_port
 
 import jetstream
 from jetstream import Entry
+from tests.client.conftest import ServerProcess, free_port
 
 pytestmark = pytest.mark.reference
 

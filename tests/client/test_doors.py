@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.client.conftest import ServerProcess, free_port
 
 import jetstream
 from jetstream import sync
 from jetstream.client.errors import AuthorizationError, NoServersError
 from jetstream.security.nkeys import KeyKind, KeyPair
+from tests.client.conftest import ServerProcess, free_port
 
 
 def certificate(directory: Path) -> tuple[Path, Path]:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.client.conftest import ServerProcess
 
 from jetstream.client.errors import KeyDeletedError, ObjectNotFoundError
+from tests.client.conftest import ServerProcess
 
 HERE = Path(__file__).parent
 PACKAGES = HERE.parent / "interop"

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.client.conftest import ServerProcess, gone
 
 from jetstream.client.config import ConsumerLimits, StreamConfig, StreamSource, SubjectTransform
 from jetstream.client.errors import ApiError, NoMessageError, StreamNotFoundError
 from jetstream.client.snapshot import SnapshotResult
 from jetstream.schema.stream import StreamConfig as WireConfig
+from tests.client.conftest import ServerProcess, gone
 
 
 async def filled(js: Any, n: int = 10, **fields: Any) -> Any:
