@@ -4,12 +4,12 @@ from array import array
 from collections.abc import Iterator
 
 import pytest
-from tests.store.builders import a_batch, a_log, flushed
 
 from jetstream.errors import StoreError
 from jetstream.store.base import NEVER, StreamStore
 from jetstream.store.memory import MemoryStore
 from jetstream.testing.disk import FaultyDisk
+from tests.store.builders import a_batch, a_log, flushed
 
 HEADERS = b"NATS/1.0\r\nA: b\r\n\r\n"
 

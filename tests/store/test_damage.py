@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from random import Random
 
 import pytest
-from tests.store.builders import DIRECTORY, a_batch, a_log, flushed, settled
 
 from jetstream.store.log import FileStore
 from jetstream.testing.disk import FaultyDisk
+from tests.store.builders import DIRECTORY, a_batch, a_log, flushed, settled
 
 Content = dict[int, tuple[bytes, bytes, bytes]]
 

@@ -3,11 +3,11 @@
 import errno
 
 import pytest
-from tests.store.builders import a_batch, a_log, flushed
 
 from jetstream.errors import StoreError
 from jetstream.store.log import FileStore
 from jetstream.testing.disk import FaultyDisk
+from tests.store.builders import a_batch, a_log, flushed
 
 BATCH = a_batch(*[(b"s.%d" % i, b"payload %d" % i) for i in range(8)])
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.store.builders import a_batch, a_log, flushed, settled
 
 from jetstream.store.base import StreamStore
 from jetstream.store.log import FileStore
 from jetstream.store.memory import MemoryStore
 from jetstream.subjects.match import matches
 from jetstream.testing.disk import FaultyDisk
+from tests.store.builders import a_batch, a_log, flushed, settled
 
 SUBJECTS = [b"a", b"a.b", b"a.c", b"b.c", b"a.b.c", b"k.1", b"k.2", b"k.3"]
 FILTERS = [[b"a"], [b"a.*"], [b"a.>"], [b"k.*", b"a"], [b">"], [b"*.c"]]

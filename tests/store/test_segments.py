@@ -5,7 +5,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from tests.store.builders import IDENTITY, settled
 
 from jetstream.errors import StoreError
 from jetstream.store._crc import crc32c
@@ -13,6 +12,7 @@ from jetstream.store.files import Files
 from jetstream.store.log import FileStore
 from jetstream.store.memory import MemoryStore
 from jetstream.store.segments import parts, read_file, read_frames, split_range
+from tests.store.builders import IDENTITY, settled
 
 Row = tuple[int, int, bytes, bytes, bytes]
 

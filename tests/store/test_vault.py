@@ -1,12 +1,12 @@
 """Streams in a vault: found again, rebuilt from their segments, removed for good."""
 
 import pytest
-from tests.store.builders import crashed, flushed
 
 from jetstream.clock import Random
 from jetstream.errors import StoreError
 from jetstream.store.vault import Vault, directory_name
 from jetstream.testing.disk import VARIANTS, FaultyDisk, PowerCut
+from tests.store.builders import crashed, flushed
 
 CONFIG = b'{"name":"ORDERS"}'
 

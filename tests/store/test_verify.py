@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from tests.store.builders import flushed, settled
 
 from jetstream.errors import StoreError
 from jetstream.store.vault import Vault
 from jetstream.store.verify import verify
+from tests.store.builders import flushed, settled
 
 
 def a_store(root: Path) -> None:

@@ -2,7 +2,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from jetstream.store._subjects import Filter
+from jetstream.store._subjects import Filter, SubjectTable
 from jetstream.store.base import LostData, Raw, StoredMessage
 from jetstream.wire._parser import Batch
 
@@ -39,7 +39,13 @@ class Segment:
     @property
     def memory_bytes(self) -> int: ...
 
+class Index:
+    table: SubjectTable
+    @property
+    def memory_bytes(self) -> int: ...
+
 class View:
+    index: Index
     last_seq: int
     last_ts: int
     @property
