@@ -16,10 +16,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import nats
-from harness import OURS, REFERENCE, ServerProcess, median
 from nats.js.api import ConsumerConfig
 
 import jetstream
+from benchmarks.harness import OURS, REFERENCE, ServerProcess, median
 from jetstream import sync
 
 PAYLOAD = b"x" * 128

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from harness import OURS, REFERENCE, Raw, ServerProcess, Table, interleaved, median
+from benchmarks.harness import OURS, REFERENCE, Raw, ServerProcess, Table, interleaved, median
 
 BATCH = 500
 MARK = b" 1 $JS.ACK."

@@ -1,8 +1,8 @@
 """Streams: how fast is a durable publish, against nats-server in the same run?
 
-    uv run benchmarks/streams.py            all rows, median of five
-    uv run benchmarks/streams.py --quick    a short look (median of one)
-    uv run benchmarks/streams.py --only publish,kv,get,recovery
+    python -m benchmarks.streams            all rows, median of five
+    python -m benchmarks.streams --quick    a short look (median of one)
+    python -m benchmarks.streams --only publish,kv,get,recovery
 
 Our default (ack after fdatasync) runs against the reference's default (no fsync) and against the
 reference with `sync_interval: always`.
@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from harness import OURS, REFERENCE, Raw, ServerProcess, Table, interleaved, median, pump
+from benchmarks.harness import OURS, REFERENCE, Raw, ServerProcess, Table, interleaved, median, pump
 
 SYNC_ALWAYS = 'jetstream { sync_interval: always, store_dir: "%s" }\n'
 RELAXED = 'jetstream { sync_interval: "2m", store_dir: "%s" }\n'
