@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
+from playwright.async_api import FilePayload
 
 from jetstream.server.options import UserOptions
 from tests.console.rig import Rig, filled, rig
@@ -156,7 +157,7 @@ def test_a_file_is_uploaded_and_comes_back() -> None:
             page = await r.open("objects/files")
             await page.set_input_files(
                 "input[type=file]",
-                [{"name": "a b.txt", "mimeType": "text/plain", "buffer": b"content" * 1000}],
+                FilePayload(name="a b.txt", mimeType="text/plain", buffer=b"content" * 1000),
             )
             await page.click("button:text-is('Upload')")
             await page.wait_for_selector("td:text-is('a b.txt')")

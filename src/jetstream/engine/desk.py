@@ -31,9 +31,9 @@ class StreamDesk:
         self.account = account
         self.js = js
         self.asset = asset
-        head = '{"stream":%s,' % _quoted(asset.config.name)
+        head = f'{{"stream":{_quoted(asset.config.name)},'
         if engine.domain:
-            head += '"domain":%s,' % _quoted(engine.domain)
+            head += f'"domain":{_quoted(engine.domain)},'
         self.filling = HeldAcks((head + '"seq":').encode())
         self.syncing = HeldAcks((head + '"seq":').encode())
         self.waiting: list[tuple[bytes, bytes]] = []  # confirmations: (to, payload)
@@ -113,7 +113,9 @@ class StreamDesk:
     @property
     def is_durable(self) -> bool:
         """Do answers wait for the disk?"""
-        return bool(self.asset.config.storage == "file" and self.engine.syncs_before_ack(self.asset))
+        return bool(
+            self.asset.config.storage == "file" and self.engine.syncs_before_ack(self.asset)
+        )
 
     def settle(self, now: int) -> None:
         """End of a turn: carry out what the stream wants done."""

@@ -6,10 +6,10 @@ through `tick`; nobody in here owns a timer, a task or a thread except the sync 
 """
 
 import logging
-import os
 import tempfile
 from array import array
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jetstream.broker._broker import Account, Client, Subscription
@@ -51,8 +51,8 @@ class Engine:
         self.max_payload = server.options.max_payload
         self.server_name = server.name
         self.server_id = server.id
-        base = self.options.store_dir or os.path.join(tempfile.gettempdir(), "nats")
-        self.store_dir = os.path.join(base, "jetstream")
+        base = Path(self.options.store_dir or Path(tempfile.gettempdir()) / "nats")
+        self.store_dir = str(base / "jetstream")
         self.files = files if files is not None else Files()
         self.timers = Timers()
         self.touched: list[StreamDesk] = []
@@ -99,7 +99,14 @@ class Engine:
             account.subscribe(sub)
 
     def _more_api_subjects(self) -> tuple[bytes, ...]:
-        legacy = (b"$JS.ENABLED", b"$JS.INFO", b"$JS.STREAM.>", b"$JS.RN.>", b"$JS.A.>", b"$JSX.API.>")
+        legacy = (
+            b"$JS.ENABLED",
+            b"$JS.INFO",
+            b"$JS.STREAM.>",
+            b"$JS.RN.>",
+            b"$JS.A.>",
+            b"$JSX.API.>",
+        )
         own = (b"$JS.FC.>", b"$JS.SNAPSHOT.>")
         domain = (f"$JS.{self.domain}.API.>".encode(),) if self.domain else ()
         return legacy + own + domain
@@ -272,7 +279,9 @@ class Engine:
         def handler(
             client: Client | None, subject: bytes, reply: bytes, headers: bytes, payload: bytes
         ) -> object:
-            return self.api(self, account, account.jetstream, client, subject, reply, headers, payload)
+            return self.api(
+                self, account, account.jetstream, client, subject, reply, headers, payload
+            )
 
         return handler
 
@@ -286,7 +295,9 @@ class Engine:
                     for reply in run.replies.values():
                         self.broker.no_responders(client, batch.subject(start), reply)
             for i in odd:
-                if not self.deliveries.odd_ack(js, batch.subject(i), batch.payload(i), batch.reply(i), now):
+                if not self.deliveries.odd_ack(
+                    js, batch.subject(i), batch.payload(i), batch.reply(i), now
+                ):
                     self.broker.no_responders(client, batch.subject(i), batch.reply(i))
 
         return handler

@@ -29,7 +29,9 @@ Done = Callable[[BaseException | None], None]
 class SyncPool:
     """A few threads that sync; results come back on the loop, in one wake-up for many."""
 
-    def __init__(self, call_soon_threadsafe: Callable[..., Any], threads: int = SYNC_THREADS) -> None:
+    def __init__(
+        self, call_soon_threadsafe: Callable[..., Any], threads: int = SYNC_THREADS
+    ) -> None:
         self._call_soon = call_soon_threadsafe
         self._jobs: SimpleQueue[tuple[Job, Done] | None] = SimpleQueue()
         self._finished: deque[tuple[Done, BaseException | None]] = deque()
@@ -81,7 +83,7 @@ class SyncPool:
 
 
 class Flusher:
-    """The sync of one stream, in a thread or, on a quick disk that nobody else needs, right here."""
+    """The sync of one stream: in a thread, or right here on a quick disk nobody else needs."""
 
     def __init__(self, pool: SyncPool, job: Job, on_synced: Done) -> None:
         self._pool = pool
