@@ -384,8 +384,92 @@ async def _awaited(target: Any, timeout: float | None) -> Any:
         return await target
 
 
-class _Reader(_Flow):
+class Stream(Proxy):
+    """A stream on the server; see `jetstream.Stream`."""
+
+    __slots__ = ()
+
+
+class OrderedConsumer(Consumer):
+    """Reads a stream in order; see `jetstream.OrderedConsumer`."""
+
+    __slots__ = ()
+
+
+class PullSubscription(Consumer):
+    """A durable to pull from; see `jetstream.PullSubscription`."""
+
+    __slots__ = ()
+
+
+class Messages(_Flow):
+    """A flow of messages to iterate."""
+
+    __slots__ = ()
+
+
+class OrderedMessages(_Flow):
+    """The flow of an ordered consumer."""
+
+    __slots__ = ()
+
+
+class Subscription(_Flow):
+    """Interest in a subject: iterate it or ask it for `next()`."""
+
+    __slots__ = ()
+
+
+class PushSubscription(_Flow):
+    """A subscription on a push consumer."""
+
+    __slots__ = ()
+
+
+class AtomicBatch(Proxy):
+    """Messages that are stored together or not at all."""
+
+    __slots__ = ()
+
+
+class KeyValue(Proxy):
+    """A bucket of keys and values; see `jetstream.KeyValue`."""
+
+    __slots__ = ()
+
+
+class KeyWatcher(_Flow):
+    """Follows keys of a bucket."""
+
+    __slots__ = ()
+
+
+class ObjectStore(Proxy):
+    """A bucket of objects; see `jetstream.ObjectStore`."""
+
+    __slots__ = ()
+
+
+class ObjectReader(_Flow):
     """An object being read: iterate its chunks, or `read()` all of it."""
+
+    __slots__ = ()
+
+
+class ObjectWatcher(_Flow):
+    """Follows the objects of a bucket."""
+
+    __slots__ = ()
+
+
+class Streams(Proxy):
+    """`js.streams`, the older style."""
+
+    __slots__ = ()
+
+
+class Consumers(Proxy):
+    """`js.consumers`, the older style."""
 
     __slots__ = ()
 
@@ -403,26 +487,29 @@ def wrap(value: Any, through: Portal) -> Any:
 
 
 _FACES: dict[str, Any] = {
-    "Connection": Connection,
-    "JetStream": JetStream,
-    "Stream": Proxy,
-    "Consumer": Consumer,
-    "OrderedConsumer": Consumer,
-    "Messages": _Flow,
-    "OrderedMessages": _Flow,
-    "Subscription": _Flow,
-    "PushSubscription": _Flow,
-    "PullSubscription": Consumer,
-    "MessageBatch": MessageBatch,
-    "PubAckFuture": PubAckFuture,
-    "AtomicBatch": Proxy,
-    "Streams": Proxy,
-    "Consumers": Proxy,
-    "KeyValue": Proxy,
-    "KeyWatcher": _Flow,
-    "ObjectStore": Proxy,
-    "ObjectReader": _Reader,
-    "ObjectWatcher": _Flow,
+    face.__name__: face
+    for face in (
+        Connection,
+        JetStream,
+        Stream,
+        Consumer,
+        OrderedConsumer,
+        Messages,
+        OrderedMessages,
+        Subscription,
+        PushSubscription,
+        PullSubscription,
+        MessageBatch,
+        PubAckFuture,
+        AtomicBatch,
+        Streams,
+        Consumers,
+        KeyValue,
+        KeyWatcher,
+        ObjectStore,
+        ObjectReader,
+        ObjectWatcher,
+    )
 }
 
 
