@@ -114,7 +114,6 @@ def chains_of_mirrors(talk: Talk) -> None:
         talk.api(f"STREAM.INFO.{name}")
     talk.stored("CH2", 1, 4)
     talk.stored("CH3", 1, 4)
-    talk.request("$JS.API.DIRECT.GET.CH1", b'{"seq":4}')
     talk.ask("$JS.API.STREAM.PURGE.CH1")
     put(talk, "ch.9")
     talk.pause(0.5)
@@ -140,6 +139,12 @@ def sourced_headers(talk: Talk) -> None:
         sources=[{"name": "SH1", "opt_start_seq": 3}],
         republish={"src": ">", "dest": "copy.>"},
     )
+    changes = [
+        {"src": "sh.1", "dest": "x.1"},
+        {"src": "sh.2", "dest": ""},
+        {"src": "sh.3", "dest": "y"},
+    ]
+    quietly(talk, "SH4", sources=[{"name": "SH1", "subject_transforms": changes}])
     talk.pause(0.5)
     talk.subscribe("copy.>")
     put(talk, "sh.1", {"A": "b"})
@@ -150,8 +155,9 @@ def sourced_headers(talk: Talk) -> None:
     talk.pause(0.8)
     talk.stored("SH2", 1, 5)
     talk.stored("SH3", 1, 3)
+    talk.stored("SH4", 1, 4)
     talk.heard(0.2)
-    for name in ("SH3", "SH2", "SH1"):
+    for name in ("SH4", "SH3", "SH2", "SH1"):
         talk.ask(f"$JS.API.STREAM.DELETE.{name}")
 
 

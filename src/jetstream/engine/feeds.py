@@ -21,12 +21,13 @@ from jetstream.stream import counters
 from jetstream.stream.headers import policy_headers
 from jetstream.stream.sources import Takeover, short_hash
 from jetstream.stream.sources_config import source_identity
-from jetstream.subjects.match import is_subset
+from jetstream.subjects.match import is_subset, overlaps
 
 if TYPE_CHECKING:
     from jetstream.engine.account import JetStreamAccount, StreamAsset
 
 SLICE: Final = 2_000
+HEARTBEAT_NS: Final = 1_000_000_000
 RETRY_NS: Final = 2_000_000_000
 FIRST_TRY_NS: Final = 100_000_000
 POSITION_SCAN_MAX: Final = 1_000_000
@@ -190,6 +191,13 @@ class Feed:
             return int(asset.store.last_seq)
         return int(asset.store.synced_seq)
 
+    def _silent_for(self, now: int) -> int:
+        """Nanoseconds since last heard; an origin in the same process is heard every second."""
+        if not self.heard_ns:
+            return -1
+        silent = max(now - self.heard_ns, 0)
+        return silent % HEARTBEAT_NS if self.origin is not None else silent
+
     # -- telling ------------------------------------------------------------------------------
 
     def info(self, now: int) -> SourceInfo:
@@ -202,7 +210,7 @@ class Feed:
             external=source.external,
             lag=lag,
             seq=0 if self.mirror else self.last_seq,
-            active=max(now - self.heard_ns, 0) if self.heard_ns else -1,
+            active=self._silent_for(now),
             error=error_detail(ApiError(STREAM_NOT_FOUND)) if self.missing else None,
             filter_subject=source.filter_subject,
             subject_transforms=source.subject_transforms,
@@ -321,7 +329,9 @@ class Feeds:
         find = getattr(self.js.host, "account", None)
         spec = find(self.js.name).spec if find is not None else None
         for imported in getattr(spec, "imports", ()):
-            if imported.kind == "service" and is_subset(f"{prefix}.>", imported.to):
+            # The import must lead to the API that makes consumers, as the reference needs one.
+            leads_there = overlaps(imported.subject, "$JS.API.CONSUMER.CREATE.*")
+            if leads_there and is_subset(f"{prefix}.CONSUMER.CREATE.x", imported.to):
                 found: JetStreamAccount | None = accounts.get(imported.account)
                 return found
         return None

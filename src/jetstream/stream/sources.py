@@ -4,6 +4,8 @@ A mirror copies exactly; a source appends with its own sequences and notes the o
 
     Nats-Stream-Source: <stream>[:<hash>] <origin seq> <filters> <destinations> <subject> <identity>
 
+Several filters or destinations are separated by form feeds.
+
 After a restart the position of a source is found in the last of these headers.
 """
 
@@ -38,11 +40,11 @@ class Takeover:
         self._transforms = [SubjectTransform(t.src, t.dest) for t in changes]
         if changes:
             self.filters = [(t.src or ">").encode() for t in changes]
-            self._destinations = ",".join(t.dest or ">" for t in changes).encode()
+            self._destinations = "\f".join(t.dest or ">" for t in changes).encode()
         else:
             self.filters = [source.filter_subject.encode()] if source.filter_subject else []
             self._destinations = b">"
-        self._filters = b",".join(self.filters) or b">"
+        self._filters = b"\f".join(self.filters) or b">"
         self._name = source.name.encode()
         if source.external is not None and source.external.api:
             self._name += b":" + short_hash(source.external.api).encode()
