@@ -9,7 +9,8 @@
 importing this package costs next to nothing.
 """
 
-from typing import TYPE_CHECKING, Any
+# `typing` alone would take most of the time of importing this package; type checkers know the name.
+TYPE_CHECKING = False
 
 __version__ = "0.1.0"
 
@@ -51,6 +52,8 @@ _WHERE = {name: room for room, names in _ROOMS.items() for name in names}
 _MODULES = ("errors", "sync", "testing")
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from jetstream.client.batch import AtomicBatch as AtomicBatch
     from jetstream.client.config import ConsumerConfig as ConsumerConfig
     from jetstream.client.config import ConsumerLimits as ConsumerLimits
@@ -104,7 +107,7 @@ if TYPE_CHECKING:
     from jetstream.wire.headers import Headers as Headers
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     from importlib import import_module
 
     if name in _WHERE:
