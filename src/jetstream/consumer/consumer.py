@@ -36,6 +36,7 @@ from jetstream.store.base import StreamView
 
 BUDGET: Final = 10_000
 INACTIVE_GRACE: Final = SECOND // 10
+NEVER: Final = 1 << 62
 
 
 def _anybody(subject: bytes) -> bool:
@@ -526,19 +527,20 @@ class Consumer(Acking):
 
     def next_deadline(self) -> int:
         """When `expire` should be called if nothing happens before; 0: never."""
-        times = [
-            self.pending.again.next_deadline() if len(self.pending) else 0,
-            self.pulls.next_deadline() if self.pulls.queue else 0,
-            self.paused_until,
-            self._inactive_at(),
-        ]
+        soon = self.paused_until or NEVER
+        if self.pending.table.count:
+            soon = min(soon, self.pending.again.next_deadline() or NEVER)
+        if self.pulls.queue:
+            soon = min(soon, self.pulls.next_deadline() or NEVER)
+        if self.config.inactive_threshold > 0:
+            soon = min(soon, self._inactive_at() or NEVER)
         if self.groups is not None:
-            times.append(self.groups.next_deadline())
+            soon = min(soon, self.groups.next_deadline() or NEVER)
         if self.push is not None:
-            times += (self.push.heartbeat_at, self.push.rate_at)
+            soon = min(soon, self.push.heartbeat_at or NEVER, self.push.rate_at or NEVER)
         if self._replay is not None:
-            times.append(self._replay.next_at)
-        return min((at for at in times if at), default=0)
+            soon = min(soon, self._replay.next_at or NEVER)
+        return 0 if soon == NEVER else soon
 
     # --- telling ------------------------------------------------------------------------------
 

@@ -92,13 +92,14 @@ class Cursor:
         """The next sequences, at most `limit`, without taking them."""
         if limit <= 0:
             return array("Q")
-        if self.firsts:
-            seqs = array("Q", (seq for seq in self.firsts[:limit] if self.exists(seq)))
-            if len(seqs) < limit and len(self.firsts) > limit:
-                # Some of them were deleted meanwhile; the rest of the list comes first.
-                return array("Q", [seq for seq in self.firsts if self.exists(seq)][:limit])
-        else:
-            seqs = array("Q")
+        if not self.firsts:
+            if self.scan > self.view.last_seq:
+                return array("Q")
+            return self.view.next_seqs(self.scan, limit, self.filter)
+        seqs = array("Q", (seq for seq in self.firsts[:limit] if self.exists(seq)))
+        if len(seqs) < limit and len(self.firsts) > limit:
+            # Some of them were deleted meanwhile; the rest of the list comes first.
+            return array("Q", [seq for seq in self.firsts if self.exists(seq)][:limit])
         if len(seqs) < limit and self.scan <= self.view.last_seq:
             seqs.extend(self.view.next_seqs(self.scan, limit - len(seqs), self.filter))
         return seqs

@@ -22,6 +22,8 @@ from jetstream.schema.times import go_duration
 HasInterest = Callable[[bytes], bool]
 
 BATCH_MAX: Final = 2**31
+
+_requests: Final = msgspec.json.Decoder(NextRequest)
 PRIORITY_MAX: Final = 9
 
 
@@ -58,7 +60,11 @@ def parse_request(payload: bytes) -> NextRequest:
     """What a pull asks for. Nothing and odd text mean one message; bad JSON is an ApiError."""
     text = payload.strip()
     if text.startswith(b"{"):
-        request = decode(text, NextRequest, strict=False)
+        try:
+            request = _requests.decode(text)
+        except msgspec.MsgspecError:
+            # The slow way is more forgiving, or says what is wrong as the reference does.
+            request = decode(text, NextRequest, strict=False)
         if request.batch <= 0:
             request.batch = 1
         return request
@@ -111,6 +117,8 @@ class Pulls:
     @property
     def asked(self) -> int:
         """How many messages all of them together still ask for."""
+        if len(self.queue) == 1:
+            return self.queue[0].left
         return sum(waiting.left for waiting in self.queue)
 
     def accept(self, request: NextRequest, reply: bytes, now: int) -> Waiting:
@@ -136,8 +144,10 @@ class Pulls:
 
     def drop_dead(self, has_interest: HasInterest) -> None:
         """Forget requests whose client no longer listens."""
-        if self.queue and not all(has_interest(waiting.reply) for waiting in self.queue):
-            self.keep(waiting for waiting in self.queue if has_interest(waiting.reply))
+        for waiting in self.queue:
+            if not has_interest(waiting.reply):
+                self.keep([each for each in self.queue if has_interest(each.reply)])
+                return
 
     def keep(self, waiting: Iterable[Waiting]) -> None:
         self.queue = list(waiting)
@@ -185,7 +195,10 @@ class Pulls:
     @property
     def careful(self) -> bool:
         """Must messages be handed out one by one?"""
-        return any(waiting.counts_bytes for waiting in self.queue)
+        for waiting in self.queue:  # noqa: SIM110 - twice as fast as any() for one
+            if waiting.counts_bytes:
+                return True
+        return False
 
     def share(
         self,
@@ -196,9 +209,18 @@ class Pulls:
         now: int,
     ) -> list[Delivery]:
         """Hand `seqs` out in turns. The requests together ask for at least as many."""
+        countdown = 1 if deliveries is None else 0
+        if len(self.queue) == 1:
+            waiting = self.queue[0]
+            self._served(waiting, len(seqs), now)
+            if waiting.left <= 0:
+                self.queue = []
+            self._deadline = -1
+            return [
+                Delivery(waiting.reply, seqs, first_consumer_seq, pending, deliveries, 1, countdown)
+            ]
         out: list[Delivery] = []
         at, total = 0, len(seqs)
-        countdown = 1 if deliveries is None else 0
         while at < total:
             turn = self.queue
             left = total - at
