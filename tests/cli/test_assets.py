@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.cli.runner import Cli
+from tests.conformance.servers import ServerProcess
 
 FILE = """
 streams:
@@ -263,3 +266,30 @@ def test_quick_benchmarks_run(cli: Cli, tmp_path: Path) -> None:
     assert cli.ok("bench", "kv", "get", "--msgs", "20", "-j", "--no-progress").json["msgs"] == 20
     assert len(Path(csv).read_text().splitlines()) == 2
     clean(cli)
+
+
+@pytest.mark.reference
+def test_a_backup_of_one_server_is_restored_on_the_other(
+    reference: ServerProcess, ours: ServerProcess, tmp_path: Path
+) -> None:
+    there, here = (Cli(f"nats://127.0.0.1:{each.port}") for each in (reference, ours))
+    for i, (source, target) in enumerate(((there, here), (here, there))):
+        clean(source)
+        clean(target)
+        source.ok("stream", "add", "MOVE", "--subjects", "move.*")
+        source.ok("pub", "move.a", "--count", "300", "-H", "N:{{Count}}", "message {{Count}} " * 20)
+        source.ok("stream", "rmm", "MOVE", "7", "-f")
+        source.ok("consumer", "add", "MOVE", "work", "--pull", "--defaults")
+        source.ok("consumer", "next", "MOVE", "work", "--count", "2", "-r")
+        source.ok("stream", "backup", "MOVE", str(tmp_path / str(i)))
+        target.ok("stream", "restore", str(tmp_path / str(i)))
+        for words in (
+            ("stream", "state", "MOVE", "-j"),
+            ("stream", "get", "MOVE", "299", "-j"),
+            ("stream", "gaps", "MOVE", "-j"),
+        ):
+            assert target.ok(*words).json == source.ok(*words).json
+        moved = target.ok("consumer", "info", "MOVE", "work", "-j").json
+        assert moved["ack_floor"]["stream_seq"] == 2
+        clean(source)
+        clean(target)

@@ -13,7 +13,8 @@ from jetstream.cli.expressions import evaluate
 from jetstream.cli.problems import Failure
 from jetstream.cli.stream_messages import ranges
 from jetstream.cli.stream_report import fits, graph
-from jetstream.cli.top_data import Rates, stream_rows
+from jetstream.cli.sub import Sparkline
+from jetstream.cli.top_data import Rates, pipeline_rows, stream_rows
 
 
 def test_conditions_are_worked_out_over_plain_data() -> None:
@@ -179,3 +180,21 @@ def test_missing_parts_are_worth_knowing_but_not_broken() -> None:
     found = list(optional_parts(lambda name: False))
     assert {finding.level for finding in found} <= {"note", "ok"}
     assert any("jetstream-py[tui]" in finding.hint for finding in found)
+
+
+def test_a_rate_is_drawn_as_bars() -> None:
+    line = Sparkline()
+    for second, count in ((1, 1), (2, 7), (4, 3)):
+        for _ in range(count):
+            line.count(float(second))
+    assert line.text() == "▂█▁▄ 3 msgs/s (most 7)"
+
+
+def test_pipelines_are_summed_up_over_their_queries() -> None:
+    record = {
+        "name": "p",
+        "state": "running",
+        "queries": {"a": {"total": 5, "lag": 1}, "b": {"total": 2}},
+    }
+    assert pipeline_rows([record]).rows[0][:5] == ("p", "running", "2", "7", "1")
+    assert "no pipeline" in pipeline_rows([]).note

@@ -294,12 +294,21 @@ async def subjects(stream: str | None, filter: str, sort: str, reverse: bool, na
     elif not rows:
         say(f"No subjects in Stream {name} match {filter!r}")
     else:
-        table = Table(
-            f"{len(rows):,} Subjects in Stream {name}", "Subject", "Count", left=["Subject"]
-        )
-        for row in rows:
-            table.add(*row)
-        table.print()
+        subjects_table(f"{len(rows):,} Subjects in Stream {name}", rows, screen().width).print()
+
+
+def subjects_table(title: str, rows: list[tuple[str, int]], width: int) -> Table:
+    """One to three pairs of columns, as many as fit; few subjects stay in one pair."""
+    widest = max(len(subject) for subject, _ in rows) + 16
+    pairs = max(1, min(3, width // widest)) if len(rows) > 10 and screen().terminal else 1
+    columns = [f"{word}{' ' * i}" for i in range(pairs) for word in ("Subject", "Count")]
+    table = Table(title, *columns, left=columns[::2])
+    height = -(-len(rows) // pairs)
+    for line in range(height):
+        cells = [rows[i] for i in range(line, len(rows), height)]
+        cells += [("", "")] * (pairs - len(cells))  # type: ignore[list-item]
+        table.add(*(cell for pair in cells for cell in pair))
+    return table
 
 
 @group.command(

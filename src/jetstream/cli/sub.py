@@ -18,6 +18,7 @@ from jetstream.cli.session import Json, Session, connect
 from jetstream.cli.stream_messages import line_of, translated
 from jetstream.cli.values import DURATION
 from jetstream.schema.times import rfc3339
+from jetstream.subjects.match import matches
 
 _STREAM_FLAGS = (
     "stream",
@@ -59,6 +60,8 @@ _STREAM_FLAGS = (
 @click.option("--translate", help="show bodies through a command")
 @click.option("--dump", help="one JSON file per message in this directory, or - for stdout")
 @click.option("--report-subjects", is_flag=True, help="count by subject")
+@click.option("--report-subscriptions", is_flag=True, help="count by subscription")
+@click.option("--graph", is_flag=True, help="draw the rate instead of the messages")
 @click.option("--report-top", type=int, default=10, help="how many subjects to show")
 @click.option("--stream", help="read this stream")
 @click.option("--durable", help="read through this consumer")
@@ -79,6 +82,7 @@ async def command(subjects: tuple[str, ...], **flags: Any) -> None:
         if not subjects and not wants_stream:
             raise Failure("no subject was given", "`jetstream sub 'orders.>'`", 2)
         viewer = Viewer(flags)
+        viewer.patterns = subjects
         source = (
             _from_stream(session, subjects, flags)
             if wants_stream
@@ -157,6 +161,30 @@ def _start(flags: Json) -> Json:
     return {"deliver_policy": "all"}
 
 
+class Sparkline:
+    """Messages per second over the last minute, as a row of bars."""
+
+    BARS = "▁▂▃▄▅▆▇█"
+    SECONDS = 60
+
+    def __init__(self) -> None:
+        self._counts: dict[int, int] = {}
+        self._now = 0
+
+    def count(self, now: float) -> None:
+        self._now = int(now)
+        self._counts[self._now] = self._counts.get(self._now, 0) + 1
+        for second in [s for s in self._counts if s <= self._now - self.SECONDS]:
+            del self._counts[second]
+
+    def text(self) -> str:
+        first = min(self._counts, default=self._now)
+        seen = [self._counts.get(second, 0) for second in range(first, self._now + 1)]
+        top = max([*seen, 1])
+        row = "".join(self.BARS[value * (len(self.BARS) - 1) // top] for value in seen)
+        return f"{row} {seen[-1] if seen else 0:,} msgs/s (most {top:,})"
+
+
 class Viewer:
     """Prints messages the way the flags want it."""
 
@@ -165,6 +193,8 @@ class Viewer:
         self.seen = 0
         self.started = time.monotonic()
         self.by_subject: dict[str, list[int]] = {}
+        self.patterns: tuple[str, ...] = ()
+        self.rates = Sparkline()
         self.screen = screen()
         if flags["dump"] and flags["dump"] != "-":
             Path(flags["dump"]).mkdir(parents=True, exist_ok=True)
@@ -188,18 +218,23 @@ class Viewer:
                 return
 
     def _ignored(self, subject: str) -> bool:
-        from jetstream.subjects.match import matches
-
         return any(matches(pattern, subject) for pattern in self.flags["ignore_subject"])
 
     def _count(self, message: Any) -> None:
-        counts = self.by_subject.setdefault(message.subject, [0, 0])
+        key = message.subject
+        if self.flags["report_subscriptions"]:
+            key = next((p for p in self.patterns if matches(p, message.subject)), key)
+        counts = self.by_subject.setdefault(key, [0, 0])
         counts[0] += 1
         counts[1] += len(message.data)
 
     def show(self, message: Any) -> None:
         flags = self.flags
-        if flags["report_subjects"]:
+        if flags["report_subjects"] or flags["report_subscriptions"]:
+            return
+        if flags["graph"]:
+            self.rates.count(time.monotonic())
+            click.echo(f"\r\x1b[K{self.rates.text()}", nl=False, err=True)
             return
         if flags["dump"]:
             self._dump(message)
@@ -256,7 +291,9 @@ class Viewer:
             (Path(self.flags["dump"]) / f"{self.seen}.json").write_bytes(made)
 
     def finish(self) -> None:
-        if not self.flags["report_subjects"]:
+        if self.flags["graph"]:
+            click.echo("", err=True)
+        if not self.flags["report_subjects"] and not self.flags["report_subscriptions"]:
             return
         table = Table(
             f"{len(self.by_subject)} subjects",

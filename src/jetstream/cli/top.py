@@ -1,6 +1,6 @@
-"""`jetstream top`: a live screen of streams, consumers and connections.
+"""`jetstream top`: a live screen of streams, consumers, connections and pipelines.
 
-Keys: 1 2 3 choose a tab, / filters, o sorts connections, p pauses, space looks again, enter shows
+Keys: 1 2 3 4 choose a tab, / filters, o sorts connections, p pauses, space looks again, enter shows
 a row in full, ? helps, q quits. Without a terminal, or with -o, it prints one look and ends.
 """
 
@@ -17,7 +17,7 @@ from jetstream.cli.prompts import interactive
 from jetstream.cli.session import Session, connect
 from jetstream.cli.top_data import Rates, Rows, look
 
-TABS = ("streams", "consumers", "connections")
+TABS = ("streams", "consumers", "connections", "pipelines")
 SORTS = [
     "cid",
     "start",
@@ -36,7 +36,8 @@ SORTS = [
 
 @make_command(
     "top",
-    help="A live screen of streams, consumers and connections (keys: 1 2 3 / o p space enter q).",
+    help="A live screen of streams, consumers, connections and pipelines (keys: 1 2 3 4 / o p "
+    "space enter q).",
     examples="""
     jetstream top
     jetstream top connections --sort bytes_to -d 2

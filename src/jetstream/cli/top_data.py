@@ -45,6 +45,10 @@ CONNECTION_COLUMNS = (
 )
 
 
+PIPELINE_COLUMNS = ("Pipeline", "State", "Queries", "Rows", "Lag", "Rows/s", "Host", "Updated")
+PIPELINE_BUCKET = "KV_spark_progress"
+
+
 class Rows(NamedTuple):
     """A table: columns and cells; the first cell identifies the row."""
 
@@ -160,6 +164,7 @@ async def look(
         "streams": lambda: _streams(session, rates),
         "consumers": lambda: _consumers(session, rates),
         "connections": lambda: _connections(session, sort, limit),
+        "pipelines": lambda: _pipelines(session),
     }
     try:
         return await ask[tab]()
@@ -178,6 +183,42 @@ async def _consumers(session: Session, rates: Rates) -> Rows:
     names = await session.stream_names()
     infos = [info for name in names for info in await session.consumers(name)]
     return consumer_rows(infos, rates)
+
+
+def pipeline_rows(records: list[Json]) -> Rows:
+    """What running Spark pipelines report about themselves."""
+    rows = []
+    for record in sorted(records, key=lambda r: str(r.get("name"))):
+        queries = list((record.get("queries") or {}).values())
+        rows.append(
+            (
+                str(record.get("name", "")),
+                str(record.get("state", "")),
+                str(len(queries)),
+                human.number(sum(q.get("total", 0) for q in queries)),
+                human.number(sum(q.get("lag", 0) for q in queries)),
+                f"{sum(q.get('rows_per_s', 0) for q in queries):,.0f}",
+                str(record.get("host", "")),
+                human.age(record.get("updated")),
+            )
+        )
+    return Rows(PIPELINE_COLUMNS, rows, "" if rows else "no pipeline has reported to this server")
+
+
+async def _pipelines(session: Session) -> Rows:
+    import msgspec
+
+    from jetstream.cli.stream_messages import body_of
+
+    if PIPELINE_BUCKET not in await session.stream_names():
+        return pipeline_rows([])
+    info = await session.stream_info(PIPELINE_BUCKET, subjects="$KV.spark_progress.pipeline.>")
+    records = []
+    for subject in info["state"].get("subjects") or {}:
+        body = body_of(await session.get_message(PIPELINE_BUCKET, last_for=subject))
+        if body:
+            records.append(msgspec.json.decode(body))
+    return pipeline_rows(records)
 
 
 async def _connections(session: Session, sort: str, limit: int) -> Rows:

@@ -12,7 +12,7 @@ from jetstream.cli.output import to_json
 from jetstream.cli.session import Session
 from jetstream.cli.top_data import Rates, Rows, look
 
-TABS = ("streams", "consumers", "connections")
+TABS = ("streams", "consumers", "connections", "pipelines")
 SORTS = (
     "cid",
     "subs",
@@ -56,6 +56,7 @@ class Top(App[None]):
         Binding("1", "tab('streams')", "streams"),
         Binding("2", "tab('consumers')", "consumers"),
         Binding("3", "tab('connections')", "connections"),
+        Binding("4", "tab('pipelines')", "pipelines"),
         Binding("slash", "filter", "filter"),
         Binding("o", "sort", "sort"),
         Binding("p", "pause", "pause"),
@@ -180,7 +181,8 @@ class Top(App[None]):
     def action_help(self) -> None:
         self.push_screen(
             Detail(
-                "1 2 3   streams, consumers, connections\n/       show rows that contain a text\n"
+                "1 2 3 4 streams, consumers, connections, pipelines\n"
+                "/       show rows that contain a text\n"
                 "o       next order of connections\np       pause\nspace   look now\n"
                 "enter   the row in full\nq       quit"
             )
