@@ -210,3 +210,18 @@ def test_a_stopped_servers_store_can_be_verified(tmp_path: Path) -> None:
         cli.ok("pub", "v", "--count", "30", "x {{Count}}")
     done = cli("store", "verify", str(tmp_path))
     assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize("kind", [Reference, Ours])
+def test_a_server_without_jetstream_says_so(kind: type[Reference] | type[Ours]) -> None:
+    if kind is Reference and reference_binary() is None:
+        pytest.skip("nats-server is not installed")
+    with kind() as server:
+        cli = Cli(f"nats://127.0.0.1:{server.port}")
+        for words in (("stream", "ls"), ("stream", "info", "X"), ("kv", "ls")):
+            done = cli(*words)
+            assert done.code == 1
+            assert "JetStream is not enabled" in done.err or "not enabled" in done.err
+            assert "-js" in done.err
+        assert "not supported in this account" in cli.ok("account", "info").out
+        assert 'Published 2 bytes to "x"' in cli.ok("pub", "x", "hi").err

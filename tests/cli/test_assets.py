@@ -139,10 +139,7 @@ def test_consumer_conveniences(cli: Cli) -> None:
     clean(cli)
     cli.ok("stream", "add", "S", "--subjects", "s.*")
     cli.ok("consumer", "add", "S", "a", "--pull", "--filter", "s.x", "--defaults")
-    assert (
-        "delivers nothing because the stream is empty"
-        in cli.ok("consumer", "explain", "S", "a").out
-    )
+    assert "stream is empty" in cli.ok("consumer", "explain", "S", "a").out
     none = cli("consumer", "next", "S", "a", "--timeout", "200ms")
     assert none.code == 1
     assert "no message is available" in none.err

@@ -79,3 +79,11 @@ def test_numbers_are_for_people() -> None:
     assert human.limit(-1) == human.limit_size(-1) == human.limit_duration(0) == "unlimited"
     assert human.local_time("0001-01-01T00:00:00Z") == human.age(None) == "never"
     assert human.age(10**9, now_ns=61 * 10**9) == "1m0s"
+
+
+def test_a_long_title_widens_its_table() -> None:
+    table = Table("2 Subjects in Stream ORDERS", "A", "B")
+    table.add("x", 1)
+    lines = table.render(Screen("table", 80, True)).splitlines()
+    assert lines[1] == "│ 2 Subjects in Stream ORDERS │"
+    assert len({text_width(line) for line in lines}) == 1

@@ -10,10 +10,10 @@ from jetstream.cli.bench_runs import Result
 from jetstream.cli.consumer_pages import why_nothing
 from jetstream.cli.doctor import optional_parts
 from jetstream.cli.expressions import evaluate
+from jetstream.cli.graph import Sparkline, bars
 from jetstream.cli.problems import Failure
 from jetstream.cli.stream_messages import ranges
 from jetstream.cli.stream_report import fits, graph
-from jetstream.cli.sub import Sparkline
 from jetstream.cli.top_data import Rates, pipeline_rows, stream_rows
 
 
@@ -198,3 +198,4 @@ def test_pipelines_are_summed_up_over_their_queries() -> None:
     }
     assert pipeline_rows([record]).rows[0][:5] == ("p", "running", "2", "7", "1")
     assert "no pipeline" in pipeline_rows([]).note
+    assert bars([0.0, 5.0, 10.0]) == "▁▄█"

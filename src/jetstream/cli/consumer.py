@@ -17,6 +17,7 @@ from jetstream.cli.consumer_config import (
 from jetstream.cli.consumer_find import find, report
 from jetstream.cli.consumer_pages import info_page, state_page
 from jetstream.cli.consumer_read import explain, next_, sub
+from jetstream.cli.graph import consumer_graph
 from jetstream.cli.output import Table, print_json, say, screen, to_json, unified
 from jetstream.cli.picking import consumer_info, pick_consumer, pick_stream, stream_info
 from jetstream.cli.problems import Failure, Quit
@@ -39,7 +40,7 @@ group = make_group(
     """,
     params=[click.Option(list(ALL_NAMES), **ALL_SETTINGS)],
 )
-for _command in (next_, sub, explain, report, find):
+for _command in (next_, sub, explain, report, find, consumer_graph):
     group.add_command(_command)
 
 stream_argument = click.argument("stream", required=False)

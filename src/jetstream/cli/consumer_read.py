@@ -232,8 +232,9 @@ async def explain(stream: str | None, consumer: str | None, seq: int | None) -> 
         say(f"{name} > {which}: {told['sentence']}")
     elif not reasons:
         say(f"{name} > {which} is delivering: {info.get('num_pending', 0):,} messages are left")
-    for reason in reasons:
-        say(f"{name} > {which} delivers nothing because {reason}")
+    else:
+        for reason in reasons:
+            say(f"{name} > {which} delivers nothing because {reason}")
     if life is not None:
         _show_life(life)
     elif seq:

@@ -186,6 +186,12 @@ class Table:
 
     def _boxed(self, on: Screen) -> str:
         widths = fit(self._widths(), on.width - 3 * len(self.columns) - 1, len(self.columns))
+        inner = sum(widths) + 3 * len(widths) - 1
+        if self.title:
+            # A title wider than its table widens the first column, as far as the screen allows.
+            more = max(0, min(text_width(self.title) + 2, on.width - 2) - inner)
+            widths[0] += more
+            inner += more
         marks = _DOUBLE if on.color == "double" else _ROUNDED
         paint = on.color if on.color in COLORS else ""
         bar = _painted(marks[4], paint)
@@ -202,7 +208,6 @@ class Table:
             ]
             return bar + bar.join(f" {cell} " for cell in shown) + bar
 
-        inner = sum(widths) + 3 * len(widths) - 1
         lines = []
         if self.title:
             lines.append(_painted(marks[0] + marks[1] * inner + marks[3], paint))

@@ -13,6 +13,7 @@ from jetstream.cli.app import (
     make_group,
     settings,
 )
+from jetstream.cli.graph import stream_graph
 from jetstream.cli.output import Table, print_json, say, screen, to_json, unified, warn
 from jetstream.cli.picking import overlap_hint, pick_stream, stream_info
 from jetstream.cli.problems import Failure, Quit
@@ -45,7 +46,7 @@ group = make_group(
     """,
     params=[click.Option(list(ALL_NAMES), **ALL_SETTINGS)],
 )
-for _command in (rmm, get, view, gaps, report, find, backup, restore):
+for _command in (rmm, get, view, gaps, report, find, backup, restore, stream_graph):
     group.add_command(_command)
 
 stream_argument = click.argument("stream", required=False)

@@ -12,6 +12,7 @@ import msgspec
 
 from jetstream.cli import human
 from jetstream.cli.app import command as make_command
+from jetstream.cli.graph import Sparkline
 from jetstream.cli.output import Table, note, say, screen, to_json, write_bytes
 from jetstream.cli.problems import Failure
 from jetstream.cli.session import Json, Session, connect
@@ -159,30 +160,6 @@ def _start(flags: Json) -> Json:
         if flags[flag]:
             return {"deliver_policy": flag}
     return {"deliver_policy": "all"}
-
-
-class Sparkline:
-    """Messages per second over the last minute, as a row of bars."""
-
-    BARS = "▁▂▃▄▅▆▇█"
-    SECONDS = 60
-
-    def __init__(self) -> None:
-        self._counts: dict[int, int] = {}
-        self._now = 0
-
-    def count(self, now: float) -> None:
-        self._now = int(now)
-        self._counts[self._now] = self._counts.get(self._now, 0) + 1
-        for second in [s for s in self._counts if s <= self._now - self.SECONDS]:
-            del self._counts[second]
-
-    def text(self) -> str:
-        first = min(self._counts, default=self._now)
-        seen = [self._counts.get(second, 0) for second in range(first, self._now + 1)]
-        top = max([*seen, 1])
-        row = "".join(self.BARS[value * (len(self.BARS) - 1) // top] for value in seen)
-        return f"{row} {seen[-1] if seen else 0:,} msgs/s (most {top:,})"
 
 
 class Viewer:
