@@ -1,6 +1,7 @@
 from collections.abc import Callable
 
-from jetstream.store._log import LogBase, Segment
+from jetstream.store._log import LogBase
+from jetstream.store._segment import Segment
 
 MORE: int
 ZERO: int

@@ -11,10 +11,11 @@ from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memmove, memset
 
 from jetstream.store._index cimport HAS_EXPIRY, HAS_HEADERS, SIZE_MASK, Slot
-from jetstream.store._log cimport CONTROL_BIT, WORD_BITS, LogBase, Segment
+from jetstream.store._log cimport LogBase
 from jetstream.store._record cimport (
     ALIGN, ERASED, HEAD, MESSAGE, WITH_EXPIRY, WITH_HEADERS, Record, decode, encode, padded,
 )
+from jetstream.store._segment cimport CONTROL_BIT, WORD_BITS, Segment
 
 MORE, ZERO, BAD, DONE = range(4)
 

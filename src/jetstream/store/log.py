@@ -21,7 +21,8 @@ from typing import Protocol
 
 from jetstream.errors import StoreError
 from jetstream.store import recovery, upkeep
-from jetstream.store._log import LogBase, Segment
+from jetstream.store._log import LogBase
+from jetstream.store._segment import Segment
 from jetstream.store._subjects import Filter
 from jetstream.store.base import LostData
 from jetstream.store.files import Disk, File

@@ -8,8 +8,9 @@ import time
 from array import array
 from collections.abc import Iterator
 
-from jetstream.store._log import LogBase, Segment
+from jetstream.store._log import LogBase
 from jetstream.store._replay import squeeze
+from jetstream.store._segment import Segment
 from jetstream.store._subjects import Filter
 
 SEGMENT_BYTES_MIN = 64 << 10

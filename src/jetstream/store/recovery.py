@@ -12,8 +12,8 @@ import msgspec
 
 from jetstream.store import _record, upkeep
 from jetstream.store._crc import crc32c
-from jetstream.store._log import Segment
 from jetstream.store._replay import BAD, MORE, find_good, load, scan
+from jetstream.store._segment import Segment
 from jetstream.store.record import (
     HEAD,
     NEVER,

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from jetstream.store._crc import crc32c
-from jetstream.store._log import Segment
 from jetstream.store._replay import (
     append_control,
     check,
@@ -25,6 +24,7 @@ from jetstream.store._replay import (
     place_of,
     relocate,
 )
+from jetstream.store._segment import Segment
 from jetstream.store.record import (
     HEAD,
     Flags,
