@@ -104,6 +104,16 @@ def test_a_full_account_takes_no_more_messages(tmp_path: Path) -> None:
     assert 100 < used <= 200
 
 
+def test_limits_may_change_while_streams_are_there(house: House) -> None:
+    house.api("STREAM.CREATE.S", {"name": "S", "subjects": ["a"]})
+    house.put("S", "a", b"x" * 100)
+    house.js.configure(AccountJetStream(max_store=50, max_streams=1))
+    house.put("S", "a", b"x" * 100)
+    assert house.api("STREAM.INFO.S")["state"]["messages"] == 1
+    assert house.api("STREAM.CREATE.T", {"name": "T"})["error"]["err_code"] == 10027
+    assert house.api("INFO")["limits"]["max_storage"] == 50
+
+
 def test_stream_advisories_are_published(house: House) -> None:
     house.listening = [b"$JS.EVENT.ADVISORY.STREAM.>"]
     house.api("STREAM.CREATE.S", {"name": "S"})

@@ -136,6 +136,12 @@ class JetStreamAccount:
         free = getattr(host, "free_bytes", lambda: None)()
         self._server_store = lim.store_limit(options.max_store if options is not None else -1, free)
 
+    def configure(self, spec: AccountJetStream | None) -> None:
+        """Other limits, after the configuration was read again; what is stored stays."""
+        self.limits = lim.account_limits(spec)
+        for asset in self.streams.values():
+            asset.stream.resources = self._budgets(asset.config)
+
     # -- finding ------------------------------------------------------------------------------
 
     def stream(self, name: str) -> StreamAsset:

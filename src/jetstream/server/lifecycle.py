@@ -47,6 +47,8 @@ async def accounts_changed(server: "Server") -> None:
         for account in server.accounts:
             if account.jetstream is None and account.spec.jetstream is not None:
                 server.engine.enable(account)
+            elif account.jetstream is not None and account.spec.jetstream is not None:
+                account.jetstream.configure(account.spec.jetstream)
     for service in server.services:
         hook = getattr(service, "on_accounts_changed", None)
         if hook is not None:
