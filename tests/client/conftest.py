@@ -132,7 +132,7 @@ class Slot:
         if self.kind == "nc":
             return nc
         js = nc.jetstream(timeout=10)
-        js.create_stream = patient(js.create_stream)
+        setattr(js, "create_stream", patient(js.create_stream))  # noqa: B010
         stack.push_async_callback(remove_streams, js, self.server)
         return js
 

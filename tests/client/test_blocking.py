@@ -12,6 +12,7 @@ import pytest
 import jetstream
 from jetstream import sync
 from jetstream.client.errors import ApiError, KeyNotFoundError, NoRespondersError
+from jetstream.client.portal import portal
 from tests.client.conftest import ServerProcess, gone
 
 
@@ -185,7 +186,7 @@ def test_a_blocking_call_inside_the_loop_is_refused(url: str) -> None:
             except RuntimeError as error:
                 errors.append(str(error))
 
-        nc._portal.run(wrong())
+        portal().run(wrong())
     assert errors == ["a blocking call cannot be made inside the client's own event loop"]
 
 

@@ -79,6 +79,10 @@ def configured(server_kind: str, tmp_path: Path) -> Iterator[Configured]:
         server.remove()
 
 
+def cut(nc: Any) -> None:
+    nc._keeper.link.transport.abort()
+
+
 async def round_trip(nc: Any) -> None:
     sub = await nc.subscribe("a")
     await nc.publish("a", b"x" * 300_000)
@@ -91,7 +95,7 @@ async def test_tls(configured: Configured, tmp_path: Path) -> None:
     context = ssl.create_default_context(cafile=str(cert))
     async with jetstream.connect(server.url, tls=context) as nc:
         await round_trip(nc)
-        nc._keeper.link.transport.abort()
+        cut(nc)
         await round_trip(nc)
     async with jetstream.connect(f"tls://127.0.0.1:{server.port}", tls=context) as nc:
         await round_trip(nc)
@@ -103,7 +107,6 @@ async def test_tls(configured: Configured, tmp_path: Path) -> None:
 
 async def test_tls_first(configured: Configured, tmp_path: Path) -> None:
     cert, key = certificate(tmp_path)
-    server = configured.__class__(configured.kind, tmp_path)
     text = f'tls {{ cert_file: "{cert}", key_file: "{key}", handshake_first: "100ms" }}'
     server = configured(text)
     context = ssl.create_default_context(cafile=str(cert))
@@ -119,7 +122,7 @@ async def test_websocket(configured: Configured) -> None:
         js = nc.jetstream()
         await js.create_stream(name="S")
         assert (await js.publish_many([b"x" * 100] * 2000, subject="S")).ok
-        nc._keeper.link.transport.abort()
+        cut(nc)
         await round_trip(nc)
 
 

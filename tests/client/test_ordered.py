@@ -68,12 +68,13 @@ async def test_a_lost_message_is_fetched_again(js: Any) -> None:
     stream = await filled(js, 50)
     consumer = await stream.ordered_consumer()
     real = consumer.accept
-    dropped = []
+    dropped: list[Any] = []
 
     def losing(made: list[Any]) -> list[Any]:
         if not dropped and len(made) > 3:
             dropped.append(made.pop(2))
-        return real(made)
+        kept: list[Any] = real(made)
+        return kept
 
     consumer.accept = losing
     async with await consumer.messages(max_messages=20) as flow:

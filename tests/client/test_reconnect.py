@@ -63,6 +63,7 @@ async def test_too_much_while_disconnected_is_refused(url: str) -> None:
     async with jetstream.connect(url, reconnect_buffer_bytes=1000, reconnect_wait=5) as nc:
         await nc.publish("a", b"")
         await cut(nc)
+        assert nc._keeper._reconnecting is not None
         nc._keeper._reconnecting.cancel()
         with pytest.raises(OutboundBufferError):
             for _ in range(20):
@@ -163,6 +164,7 @@ async def test_pings_find_a_dead_connection(url: str) -> None:
     async with jetstream.connect(url, ping_interval=0.05, max_outstanding_pings=2) as nc:
         await nc.flush()
         # The transport no longer reads: from our side the server has gone silent.
+        assert nc._keeper.link is not None
         nc._keeper.link.transport.pause_reading()
         while nc.stats().reconnects == 0:
             await asyncio.sleep(0.01)

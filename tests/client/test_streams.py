@@ -50,7 +50,7 @@ async def test_creating_twice_is_fine_unless_it_differs(js: Any) -> None:
     with pytest.raises(ApiError) as caught:
         await js.create_stream(name="S", max_msgs=5)
     assert caught.value.err_code == 10058
-    assert "update_stream" in caught.value.hint
+    assert "update_stream" in str(caught.value.hint)
     changed = await js.create_or_update_stream(name="S", max_msgs=5)
     assert changed.cached_info.config.max_msgs == 5
     made = await js.create_or_update_stream(name="T")

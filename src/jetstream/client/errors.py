@@ -5,7 +5,12 @@ those about the connection `ConnectionError`s, so that code which knows only Pyt
 catches them too. What a server refused is an `ApiError` with its number.
 """
 
+from typing import TYPE_CHECKING
+
 from jetstream.errors import ApiError, JetStreamError, Refusal
+
+if TYPE_CHECKING:
+    from jetstream.client.kv import Entry
 
 __all__ = [
     "ApiError",
@@ -23,6 +28,7 @@ __all__ = [
     "DisconnectedError",
     "InvalidBucketError",
     "InvalidKeyError",
+    "JetStreamError",
     "KeyDeletedError",
     "KeyExistsError",
     "KeyNotFoundError",
@@ -197,7 +203,7 @@ class KeyNotFoundError(ClientError, KeyError):
 class KeyDeletedError(KeyNotFoundError):
     """The key had a value, its last entry is a delete marker; `entry` holds it."""
 
-    entry: object = None
+    entry: "Entry"
 
 
 class KeyExistsError(ClientError):
