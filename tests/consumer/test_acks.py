@@ -1,11 +1,11 @@
 """Every answer a client can give to a delivery."""
 
 import pytest
-from tests.consumer.builders import Rig, counts_of, seqs_of
 
 from jetstream.consumer import acks
 from jetstream.consumer.acks import nak_delay, parse_ack, parse_kind
 from jetstream.schema.advisory_consumer import AckMetric, MessageNaked, MessageTerminated
+from tests.consumer.builders import Rig, counts_of, seqs_of
 
 SECOND = 1_000_000_000
 

@@ -1,6 +1,9 @@
 """Where a consumer starts and what it sees."""
 
+from array import array
+
 import pytest
+
 from tests.consumer.builders import START, Rig, seqs_of
 
 SECOND = 1_000_000_000
@@ -57,6 +60,7 @@ def test_last_per_subject_passes_over_what_was_deleted() -> None:
     rig = a_stream(deliver_policy="last_per_subject", filter_subject="s.>")
     assert rig.consumer
     rig.store.remove(5)
+    rig.consumer.on_removed(array("Q", [5]), rig.now)
     assert rig.info().num_pending == 1
     assert seqs_of(rig.pull(10)) == [6]
 

@@ -1,8 +1,7 @@
 """Priority groups: overflow, prioritized, pinned."""
 
-from tests.consumer.builders import Rig, seqs_of
-
 from jetstream.schema.advisory_consumer import GroupPinned, GroupUnpinned
+from tests.consumer.builders import Rig, seqs_of
 
 SECOND = 1_000_000_000
 

@@ -1,11 +1,11 @@
 """Per-key lanes, parked retries, dead letters, the recorder and what explains it all."""
 
 import pytest
-from tests.consumer.builders import Rig, seqs_of
 
 from jetstream.consumer.explain import explain
 from jetstream.consumer.options import NONE, Options, parse_options
 from jetstream.errors import ApiError
+from tests.consumer.builders import Rig, seqs_of
 
 SECOND = 1_000_000_000
 

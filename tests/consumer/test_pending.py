@@ -4,9 +4,9 @@ from array import array
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.consumer.builders import Rig, seqs_of
 
 from jetstream.consumer._pending import PendingTable, fitting, pack_runs, unpack_runs
+from tests.consumer.builders import Rig, seqs_of
 
 steps = st.lists(
     st.tuples(

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from tests.consumer.builders import Rig, seqs_of
 
 from jetstream.consumer.pulls import parse_request
 from jetstream.errors import ApiError
+from tests.consumer.builders import Rig, seqs_of
 
 SECOND = 1_000_000_000
 

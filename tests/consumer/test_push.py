@@ -1,8 +1,7 @@
 """Pushing: interest, heartbeats, flow control, rate, replay, inactivity."""
 
-from tests.consumer.builders import Rig, seqs_of
-
 from jetstream.consumer.push import WINDOW_START
+from tests.consumer.builders import Rig, seqs_of
 
 SECOND = 1_000_000_000
 

@@ -2,10 +2,9 @@
 
 from array import array
 
-from tests.consumer.builders import Rig, counts_of, seqs_of
-
 from jetstream.consumer.redelivery import is_over
 from jetstream.schema.advisory_consumer import MaxDeliver, MessageTerminated
+from tests.consumer.builders import Rig, counts_of, seqs_of
 
 SECOND = 1_000_000_000
 

@@ -4,10 +4,10 @@ from array import array
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.consumer.builders import Rig, seqs_of
 
 from jetstream.consumer import state
 from jetstream.consumer.state import Head
+from tests.consumer.builders import Rig, seqs_of
 
 SECOND = 1_000_000_000
 numbers = st.integers(0, 2**63)

@@ -295,14 +295,20 @@ class Acking(Memory):
 
     # --- the stream changed -------------------------------------------------------------------
 
-    def on_removed(self, seqs: "array[int]", now: int) -> None:
-        """Messages left the stream by limits, age or deletion; announced if they were out."""
+    def on_removed(self, seqs: "array[int]", now: int) -> bool:
+        """Messages left the stream by limits, age or deletion; announced if they were out.
+
+        True if that concerned this consumer.
+        """
+        self.cursor.removed(seqs)
         if self.lanes is not None:
             self.lanes.drop(seqs)
         if self.pending.given_up:
             self._forget_given_up(seqs)
-        if len(self.pending):
-            self._lose(seqs, DELETED, now)
+        if not len(self.pending) or len(self.pending.table.missing(seqs)) == len(seqs):
+            return bool(self._notes)
+        self._lose(seqs, DELETED, now)
+        return True
 
     def _forget_given_up(self, seqs: "array[int]") -> "array[int]":
         """These no longer count as given up; returns those that did."""
@@ -326,6 +332,7 @@ class Acking(Memory):
 
     def on_purged(self, now: int) -> None:
         """A purge or rollup happened: what is gone is forgotten quietly."""
+        self.cursor.check_firsts()
         out = self.pending.table.seqs()
         gone = array("Q", (seq for seq in out if not self.cursor.exists(seq)))
         if self.lanes is not None:

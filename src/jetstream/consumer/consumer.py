@@ -342,8 +342,7 @@ class Consumer(Acking):
         """Length of the ack subject this message will carry."""
         found = self.pending.table.get(seq)
         deliveries = found[2] + 1 if found else 1
-        message = self.view.get(seq)
-        stamp = message.time_ns if message is not None else 0
+        stamp = self.view.time_of(seq)
         pending = max(self.num_pending() - (deliveries == 1), 0)
         return len(
             f"$JS.ACK.{self.stream}.{self.name}.{deliveries}.{seq}."

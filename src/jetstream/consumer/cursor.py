@@ -19,12 +19,13 @@ from jetstream.store.base import Filter, StreamView
 class Cursor:
     """Where a consumer stands in its stream."""
 
-    __slots__ = ("filter", "firsts", "scan", "stream_seq", "view")
+    __slots__ = ("_gone", "filter", "firsts", "scan", "stream_seq", "view")
 
     def __init__(self, view: StreamView, filters: list[str]) -> None:
         self.view = view
         self.filter: Filter | None = None
         self.firsts: array[int] = array("Q")
+        self._gone: set[int] = set()
         self.stream_seq = 0
         self.scan = 1
         self.set_filters(filters)
@@ -40,6 +41,7 @@ class Cursor:
         self.stream_seq = max(next_seq - 1, 0)
         self.scan = self.stream_seq + 1
         self.firsts = array("Q")
+        self._gone.clear()
 
     def start(self, config: ConsumerConfig, single_per_subject: bool = False) -> None:
         """Find the starting point of a new consumer.
@@ -111,6 +113,8 @@ class Cursor:
         last = seqs[-1]
         if self.firsts:
             self.firsts = self.firsts[bisect_right(self.firsts, last) :]
+            if self._gone:
+                self._gone = {seq for seq in self._gone if seq > last} if self.firsts else set()
         self.stream_seq = max(self.stream_seq, last)
         self.scan = max(self.scan, last + 1)
 
@@ -129,12 +133,26 @@ class Cursor:
         return seqs[0]
 
     def exists(self, seq: int) -> bool:
-        found = self.view.next_seqs(seq, 1)
-        return bool(found) and found[0] == seq
+        return self.view.exists(seq)
+
+    def has_first(self, seq: int) -> bool:
+        """Is this one of the list that comes first?"""
+        at = bisect_right(self.firsts, seq)
+        return at > 0 and self.firsts[at - 1] == seq
+
+    def removed(self, seqs: "array[int]") -> None:
+        """These left the stream; the list is not rewritten for it."""
+        if self.firsts:
+            self._gone.update(seq for seq in seqs if self.has_first(seq))
+
+    def check_firsts(self) -> None:
+        """Many left the stream at once: look at the whole list."""
+        if self.firsts:
+            self._gone = {seq for seq in self.firsts if not self.exists(seq)}
 
     def left(self) -> int:
         """How many messages are still to be delivered for the first time: num_pending."""
-        count = sum(map(self.exists, self.firsts)) if self.firsts else 0
+        count = len(self.firsts) - len(self._gone)
         if self.scan <= self.view.last_seq:
             count += self.view.count_from(self.scan, self.filter)
         return count

@@ -89,8 +89,7 @@ class Memory:
             self.recorder = None
 
     def _subject_of(self, seq: int) -> bytes:
-        message = self.view.get(seq)
-        return message.subject if message is not None else b""
+        return self.view.subject_of(seq) or b""
 
     @property
     def tracks(self) -> bool:
@@ -123,6 +122,11 @@ class Memory:
         table, given_up = self.pending.table, self.pending.given_up
         held = self.lanes.held if self.lanes else ()
         out = array("Q")
+        if not given_up and not held and seqs and max(seqs) <= delivered:
+            # All of it was delivered: only what is out is needed, mostly nothing.
+            if len(table.missing(seqs)) == len(seqs):
+                return out
+            return array("Q", (seq for seq in seqs if seq in table))
         for seq in seqs:
             if seq > delivered:
                 if self._matches(seq):
@@ -133,7 +137,7 @@ class Memory:
 
     def _matches(self, seq: int) -> bool:
         if self.cursor.firsts and seq < self.cursor.scan:
-            return seq in self.cursor.firsts
+            return self.cursor.has_first(seq)
         if self.cursor.filter is None:
             return True
         found = self.view.next_seqs(seq, 1, self.cursor.filter)
@@ -248,6 +252,7 @@ class Memory:
             for operation in state.operations(note):
                 self._replay_operation(operation, held)
         self._clamp(held)
+        self.cursor.check_firsts()
         if self.lanes is not None:
             for seq in sorted(held):
                 if self.cursor.exists(seq):

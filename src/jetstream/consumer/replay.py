@@ -27,16 +27,14 @@ class Replay:
         for count, seq in enumerate(seqs):
             if seq > self._until:
                 return len(seqs)
-            message = self._view.get(seq)
-            if message is None:
-                continue
+            stamp = self._view.time_of(seq)
             if self._last_at:
-                at = self._last_at + max(message.time_ns - self._last_stamp, 0)
+                at = self._last_at + max(stamp - self._last_stamp, 0)
                 if at > now:
                     self.next_at = at
                     return count
                 self._last_at = at
             else:
                 self._last_at = now
-            self._last_stamp = message.time_ns
+            self._last_stamp = stamp
         return len(seqs)

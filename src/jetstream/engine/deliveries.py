@@ -50,7 +50,9 @@ class Deliveries:
         """A consumer exists from now on."""
         subject = (asset.config.deliver_subject or "").encode()
         if subject:
-            self._push.setdefault(desk.account.name, {}).setdefault(subject, []).append((desk, asset))
+            self._push.setdefault(desk.account.name, {}).setdefault(subject, []).append(
+                (desk, asset)
+            )
             self._bind(desk, asset)
         asset.ack_prefix = f"$JS.ACK.{desk.asset.config.name}.{asset.name}.".encode()
         desk.listening[asset.name] = asset
@@ -137,8 +139,8 @@ class Deliveries:
 
     def removed(self, desk: "StreamDesk", seqs: "array[int]", now: int) -> None:
         for asset in list(desk.asset.consumers.values()):
-            asset.consumer.on_removed(seqs, now)
-            self.mark(desk, asset)
+            if asset.consumer.on_removed(seqs, now):
+                self.mark(desk, asset)
 
     def purged(self, desk: "StreamDesk", now: int) -> None:
         for asset in list(desk.asset.consumers.values()):
@@ -155,7 +157,9 @@ class Deliveries:
             if not by_subject or sub.client is None:
                 return
             if has_wildcard(sub.subject):
-                pairs = [p for s, found in by_subject.items() if matches(sub.subject, s) for p in found]
+                pairs = [
+                    p for s, found in by_subject.items() if matches(sub.subject, s) for p in found
+                ]
             else:
                 pairs = by_subject.get(sub.subject, [])
             for desk, asset in pairs:
@@ -200,9 +204,7 @@ class Deliveries:
             deliveries = consumer.deliver(now, self._asker(account), TURN_BUDGET)
             if deliveries:
                 sent = sum(len(delivery.seqs) for delivery in deliveries)
-                deliver(
-                    self.engine.broker, account, desk.asset.store, deliveries, asset.ack_prefix
-                )
+                deliver(self.engine.broker, account, desk.asset.store, deliveries, asset.ack_prefix)
         self._effects(desk, asset, now)
         if desk.asset.consumers.get(asset.name) is not asset:
             return
