@@ -95,6 +95,8 @@ cdef class Broker:
     cdef public object on_error
     cdef public object now            # the time, for permissions that end
     cdef public object on_overflow
+    cdef bytes _to                    # where a message goes that shows another subject
+    cdef readonly bytes shown         # for a handler: the subject shown, if it is another one
     cdef uint64_t _chance
     cdef list _ended
     # Messages of the batch at hand that streams capture: row, and which of `_sinks` it is for.
@@ -111,6 +113,7 @@ cdef class Broker:
 
     cdef int send(self, Subscription sub, Client origin, Message* m) except -1
     cdef int deliver(self, Route route, Client origin, Message* m) except -1
+    cdef int deliver_as(self, Route route, bytes to, Client origin, Message* m) except -1
     cdef int _one_of(self, list group, Client origin, Message* m) except -1
     cdef int _nobody_there(self, Client client, Message* m) except -1
     cdef int _end_finished(self) except -1

@@ -89,6 +89,7 @@ class Broker:
     on_error: Callable[[Exception], None] | None
     on_overflow: Callable[[Client], None] | None
     now: Callable[[], int]
+    shown: bytes | None
     in_msgs: int
     in_bytes: int
     out_msgs: int
@@ -106,6 +107,7 @@ class Broker:
         headers: bytes = b"",
         origin: Client | None = None,
         capture: bool = True,
+        shown: bytes | None = None,
     ) -> int: ...
     def walk(self, client: Client, batch: Batch, start: int = 0) -> int: ...
     def no_responders(self, client: Client | None, subject: bytes, reply: bytes) -> None: ...

@@ -262,11 +262,14 @@ cdef class Broker:
         if sub.closed or client.gone or (client is origin and not client.echo):
             return 0
         if sub.rename is not None:
-            renamed = sub.rename(PyBytes_FromStringAndSize(m.subject, m.subject_len))
+            renamed = sub.rename(
+                PyBytes_FromStringAndSize(m.subject, m.subject_len) if self._to is None else self._to
+            )
             if renamed is None:
                 return 0
-            subject = PyBytes_AS_STRING(renamed)
-            subject_len = PyBytes_GET_SIZE(renamed)
+            if self._to is None:
+                subject = PyBytes_AS_STRING(renamed)
+                subject_len = PyBytes_GET_SIZE(renamed)
         if sub.filtered and client.permissions.denies_delivery(
             PyBytes_FromStringAndSize(subject, subject_len)
         ):
@@ -389,6 +392,15 @@ cdef class Broker:
             self._end_finished()
         return 0
 
+    cdef int deliver_as(self, Route route, bytes to, Client origin, Message* m) except -1:
+        """To those who listen to `to`, although the message has another subject."""
+        cdef bytes before = self._to
+        self._to = to
+        try:
+            return self.deliver(route, origin, m)
+        finally:
+            self._to = before
+
     cdef int _end_finished(self) except -1:
         cdef list ended = self._ended
         cdef Subscription sub
@@ -413,11 +425,14 @@ cdef class Broker:
     # --- from inside ----------------------------------------------------------------------------
 
     def publish(self, Account account, bytes subject, bytes payload, bytes reply=b"", bytes headers=b"",
-                Client origin=None, bint capture=True):
-        """Publish one message from inside; how many took it (a stream counts)."""
+                Client origin=None, bint capture=True, bytes shown=None):
+        """Publish one message from inside; how many took it (a stream counts).
+
+        It goes to those who listen to `subject`; what they see is `shown`, if that is given.
+        """
         cdef Message m
         cdef Route route
-        cdef int taken
+        cdef int taken, kind
         m.subject = PyBytes_AS_STRING(subject)
         m.subject_len = PyBytes_GET_SIZE(subject)
         m.reply = PyBytes_AS_STRING(reply)
@@ -426,10 +441,19 @@ cdef class Broker:
         m.headers_len = PyBytes_GET_SIZE(headers)
         m.payload = PyBytes_AS_STRING(payload)
         m.payload_len = PyBytes_GET_SIZE(payload)
+        kind = _special_kind(&m) if account.on_acks is not None else ORDINARY
+        if kind != ORDINARY:
+            self._special(account, kind, origin, Batch.of([(subject, reply, headers, payload)]), 0, 1)
+            return 1
         route = account.route(m.subject, m.subject_len, False)
         if route.nobody:
             return 0
-        taken = self.deliver(route, origin, &m)
+        if shown is None:
+            taken = self.deliver(route, origin, &m)
+        else:
+            m.subject = PyBytes_AS_STRING(shown)
+            m.subject_len = PyBytes_GET_SIZE(shown)
+            taken = self.deliver_as(route, subject, origin, &m)
         if capture and route.sink is not None:
             route.sink.capture(origin, Batch.of([(subject, reply, headers, payload)]), 0, 1)
             taken += 1
@@ -631,10 +655,14 @@ cdef class Broker:
         return 0
 
     cdef int _handle(self, Subscription sub, Client origin, Message* m) except -1:
+        cdef bytes subject = PyBytes_FromStringAndSize(m.subject, m.subject_len), to = self._to
+        # A handler is told where the message was sent to, and can ask what it is to be shown as.
+        self.shown = subject if to is not None else None
+        self._to = None
         try:
             answer = sub.handler(
                 origin,
-                PyBytes_FromStringAndSize(m.subject, m.subject_len),
+                subject if to is None else to,
                 PyBytes_FromStringAndSize(m.reply, m.reply_len),
                 PyBytes_FromStringAndSize(m.headers, m.headers_len),
                 PyBytes_FromStringAndSize(m.payload, m.payload_len),
@@ -645,6 +673,8 @@ cdef class Broker:
                 raise
             self.on_error(problem)
             return 1
+        finally:
+            self._to = to
         return 0 if answer is False else 1
 
     cdef bint _permitted(self, Client client, Message* m):

@@ -109,7 +109,9 @@ class Responses:
             # An answer that asks for an answer: the way back is opaque, too.
             back = self._of_account(response.to)
             reply = back.expect(self._account, reply, response.once, response.threshold_ns)
-        taken = self._broker.publish(response.to, response.reply, payload, reply, headers, origin)
+        taken = self._broker.publish(
+            response.to, response.reply, payload, reply, headers, origin, shown=self._broker.shown
+        )
         # A stream of answers ends with an empty one.
         self._waiting.pop(subject, None)
         if taken and not response.once and (payload or headers):

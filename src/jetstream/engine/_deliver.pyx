@@ -98,7 +98,7 @@ cdef class Lane:
             block = _with_lines(&r, block)
             m.headers = PyBytes_AS_STRING(block)
             m.headers_len = PyBytes_GET_SIZE(block)
-        broker.deliver(self.route, None, &m)
+        broker.deliver_as(self.route, self.to, None, &m)
         if self.route.sink is not None:
             # Somebody keeps what this consumer delivers in another stream, under the delivery subject.
             self.route.sink.capture(
