@@ -15,6 +15,7 @@ harmless however much of it had already reached the disk.
 `+journal/<epoch>` under the vault's root; an epoch ends with its checkpoint.
 """
 
+import contextlib
 import struct
 from collections.abc import Iterable
 
@@ -57,6 +58,8 @@ class SharedJournal:
 
     def append(self, changes: Iterable[Change]) -> bool:
         """Hand the changes to the OS; durable after the next `sync`. False if there were none."""
+        if self.trouble is not None:
+            self._begin_anew()
         entries = []
         epoch = self._epoch or 1
         touched = self._paths.setdefault(epoch, set())
@@ -82,6 +85,14 @@ class SharedJournal:
             self.trouble = f"cannot write {self.directory}: {error.strerror or error}"
             raise StoreError(self.trouble) from error
         self._end = need
+
+    def _begin_anew(self) -> None:
+        """After trouble: a new file. What the old one holds stays valid until a checkpoint."""
+        try:
+            self.switch()
+        except OSError as error:
+            self.trouble = f"cannot write {self.directory}: {error.strerror or error}"
+            raise StoreError(self.trouble) from error
 
     def _begin(self, epoch: int) -> None:
         self.disk.make_directory(self.directory)
@@ -110,8 +121,8 @@ class SharedJournal:
 
     @property
     def is_full(self) -> bool:
-        """Time for `switch` and `checkpoint`; also after trouble, which they end."""
-        return self._end > CHECKPOINT_BYTES or (self.trouble is not None and self._file is not None)
+        """Time for `switch` and `checkpoint`."""
+        return self._end > CHECKPOINT_BYTES
 
     def switch(self) -> int:
         """Begin a new file (loop thread); returns the epoch that `checkpoint` may now end."""
@@ -124,13 +135,17 @@ class SharedJournal:
         return old
 
     def checkpoint(self, epoch: int) -> None:
-        """Sync every file an epoch spoke of, then drop the epoch. Blocking; any thread."""
-        self._sync_all(epoch)
-        name = f"{self.directory}/{epoch:012d}"
-        if self.disk.exists(name):
-            self.disk.remove(name)
-            self.disk.sync_directory(self.directory)
-        self._paths.pop(epoch, None)
+        """Sync every file that epochs up to this one spoke of, then drop them. Any thread."""
+        for each in sorted(self._paths | {epoch: set()}):
+            if each > epoch:
+                break
+            self._sync_all(each)
+            name = f"{self.directory}/{each:012d}"
+            if self.disk.exists(name):
+                with contextlib.suppress(FileNotFoundError):  # somebody else was as quick
+                    self.disk.remove(name)
+                self.disk.sync_directory(self.directory)
+            self._paths.pop(each, None)
 
     def _sync_all(self, epoch: int) -> None:
         paths = sorted(self._paths.get(epoch, ()))
@@ -180,20 +195,19 @@ class SharedJournal:
         """End every epoch and overwrite what the files held: something in them is to be erased."""
         if self._file is None or not self._end:
             return
-        for epoch in sorted(set(self._paths) | {self._epoch}):
-            path = f"{self.directory}/{epoch:012d}"
-            if epoch == self._epoch:
-                self.switch()
-            if not self.disk.exists(path):
-                continue
+        last = self.switch()
+        for epoch in sorted(set(self._paths) | {last}):
             self._sync_all(epoch)
-            file = self.disk.open(path)
+            try:
+                file = self.disk.open(f"{self.directory}/{epoch:012d}")
+            except FileNotFoundError:
+                continue
             size = file.size()
             for at in range(0, size, ALLOCATE):
                 file.write(at, bytes(min(ALLOCATE, size - at)))
             file.sync()
             file.close()
-            self.checkpoint(epoch)
+        self.checkpoint(last)
 
     def close(self) -> None:
         """Everything into its place, so that the next start has nothing to redo."""
