@@ -294,10 +294,8 @@ def main() -> None:
             for size in (10_000, 100_000 if options.quick else 1_000_000):
                 for server in servers.values():
                     fill(server, f"F{size}", size)
-                found = interleaved(
-                    1, [REFERENCE, OURS], lambda k, n=size: create_ms(servers[k], f"F{n}")
-                )
-                tables[-1].add(f"{size:,} messages", found[REFERENCE][0], found[OURS][0])
+                theirs, ours = (create_ms(servers[k], f"F{size}") for k in (REFERENCE, OURS))
+                tables[-1].add(f"{size:,} messages", theirs, ours)
         if "latency" in wanted:
             tables.append(Table("Publish to delivery", "µs", False))
             count = 300 if options.quick else 3000
@@ -310,9 +308,9 @@ def main() -> None:
     if "durables" in wanted:
         count = 1_000 if options.quick else 10_000
         tables.append(Table(f"{count:,} durable consumers", "s or MiB", False))
-        theirs, ours = durables(REFERENCE, count), durables(OURS, count)
-        tables[-1].add("create, seconds", theirs[0], ours[0])
-        tables[-1].add("memory, MiB", theirs[1], ours[1])
+        reference, own = durables(REFERENCE, count), durables(OURS, count)
+        tables[-1].add("create, seconds", reference[0], own[0])
+        tables[-1].add("memory, MiB", reference[1], own[1])
     if options.markdown:
         options.markdown.write_text("\n\n".join(table.markdown() for table in tables) + "\n")
 

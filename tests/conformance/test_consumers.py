@@ -91,7 +91,7 @@ class Client:
         self.talk.publish(
             f"$JS.API.CONSUMER.MSG.NEXT.{self.stream}.{name}", body, reply=self.box("f")
         )
-        out = []
+        out: list[str] = []
         while len(out) < batch and (message := self.talk.hear(1.0)) is not None:
             if message[0].startswith("$JS.EVENT"):
                 self.talk._others.append(message)
@@ -202,7 +202,7 @@ def what_an_update_may_change(talk: Talk) -> None:
         {"priority_groups": ["A"], "priority_policy": "overflow"},
         {},
     ):
-        client.make("p", **change)  # type: ignore[arg-type]
+        client.make("p", **change)
     client.make("s", deliver_policy="by_start_sequence", opt_start_seq=2)
     client.make("s", deliver_policy="by_start_sequence", opt_start_seq=1)
     client.make("t", deliver_policy="by_start_time", opt_start_time="2024-01-01T00:00:00Z")
@@ -715,7 +715,7 @@ def listing(talk: Talk) -> None:
     talk.subscribe("$JS.EVENT.ADVISORY.>")
     talk.pause(0.05)
     talk.ask("$JS.API.STREAM.DELETE.LIST")
-    while (message := talk.hear(0.2)) is not None:
+    while (message := talk.hear(1.0)) is not None:
         if ".API" not in message[0]:
             talk.note(message[0], message[3].decode())
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import nats
 import pytest
 from nats.aio.client import Client
+from nats.aio.msg import Msg
 from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, RetentionPolicy
 from nats.js.errors import NotFoundError
@@ -45,7 +46,7 @@ def test_fetching_in_batches_with_acks(tmp_path: Path) -> None:
     async def body(client: Client, js: JetStreamContext, server: Server) -> None:
         await fill(js, 25)
         sub = await js.pull_subscribe("s.>", "c")
-        seen = []
+        seen: list[int] = []
         while len(seen) < 25:
             for message in await sub.fetch(10, timeout=2):
                 seen.append(message.metadata.sequence.stream)
@@ -55,6 +56,7 @@ def test_fetching_in_batches_with_acks(tmp_path: Path) -> None:
             await sub.fetch(1, timeout=0.2)
         await asyncio.sleep(0.05)
         info = await sub.consumer_info()
+        assert info.ack_floor is not None
         assert (info.num_ack_pending, info.num_pending, info.ack_floor.stream_seq) == (0, 0, 25)
 
     run(tmp_path, body)
@@ -91,6 +93,7 @@ def test_every_kind_of_ack(tmp_path: Path) -> None:
         await five.ack()
         await asyncio.sleep(0.05)
         info = await sub.consumer_info()
+        assert info.ack_floor is not None
         assert (info.num_ack_pending, info.ack_floor.stream_seq) == (0, 5)
 
     run(tmp_path, body)
@@ -112,7 +115,7 @@ def test_push_subscriptions(tmp_path: Path) -> None:
         await fill(js, 3)
         got: asyncio.Queue[bytes] = asyncio.Queue()
 
-        async def on_message(message: nats.aio.msg.Msg) -> None:
+        async def on_message(message: Msg) -> None:
             await got.put(message.data)
 
         sub = await js.subscribe("s.>", durable="p", cb=on_message)
@@ -138,8 +141,8 @@ def test_queue_push_shares_the_work(tmp_path: Path) -> None:
     async def body(client: Client, js: JetStreamContext, server: Server) -> None:
         seen: dict[str, list[int]] = {"a": [], "b": []}
 
-        def worker(name: str) -> Callable[[nats.aio.msg.Msg], Awaitable[None]]:
-            async def on_message(message: nats.aio.msg.Msg) -> None:
+        def worker(name: str) -> Callable[[Msg], Awaitable[None]]:
+            async def on_message(message: Msg) -> None:
                 seen[name].append(message.metadata.sequence.stream)
 
             return on_message
