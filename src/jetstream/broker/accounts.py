@@ -14,6 +14,7 @@ from jetstream.broker.imports import Describe, Now, Responses, ServiceImport, St
 from jetstream.broker.mappings import Mappings
 from jetstream.clock import Random
 from jetstream.security.nkeys import KeyKind, KeyPair
+from jetstream.subjects.match import matches
 
 
 def _nothing_to_say(client: Client, share: bool) -> bytes:
@@ -120,6 +121,14 @@ class Accounts:
         """Without configured accounts the global one has JetStream; otherwise each has to ask."""
         return account is self.default and all(
             other in (self.default, self.system) for other in self.by_name.values()
+        )
+
+    def imports_service(self, account: Account, subject: bytes) -> bool:
+        """Does another account answer requests on this subject?"""
+        return any(
+            service.subscription.account is account
+            and matches(service.subscription.subject, subject)
+            for service in self._services
         )
 
     # --- stream imports -----------------------------------------------------------------------

@@ -279,6 +279,8 @@ class Engine:
         def handler(
             client: Client | None, subject: bytes, reply: bytes, headers: bytes, payload: bytes
         ) -> object:
+            if self.server.accounts.imports_service(account, subject):
+                return False  # that account asked for another one's JetStream
             return self.api(
                 self, account, account.jetstream, client, subject, reply, headers, payload
             )
