@@ -112,7 +112,10 @@ def test_a_full_chunk_stops_the_feeding(make: Any) -> None:
 
 @pytest.mark.parametrize("make", BOTH_COLUMNS)
 def test_direct_get_answers_lose_what_the_server_added(make: Any) -> None:
-    added = b"Nats-Stream: S\r\nNats-Subject: a.b\r\nNats-Sequence: 3\r\nNats-Time-Stamp: 2026-11-15T21:32:39.082538557Z\r\nNats-Num-Pending: 4\r\n\r\n"
+    added = (
+        b"Nats-Stream: S\r\nNats-Subject: a.b\r\nNats-Sequence: 3\r\n"
+        b"Nats-Time-Stamp: 2026-11-15T21:32:39.082538557Z\r\nNats-Num-Pending: 4\r\n\r\n"
+    )
     data = b""
     for stored in (b"", b"K: v\r\n"):
         block = b"NATS/1.0\r\n" + stored + added

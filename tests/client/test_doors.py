@@ -11,7 +11,7 @@ import pytest
 
 import jetstream
 from jetstream import sync
-from jetstream.client.errors import AuthorizationError, NoServersError
+from jetstream.client.errors import AuthorizationError, NoRespondersError, NoServersError
 from jetstream.security.nkeys import KeyKind, KeyPair
 from tests.client.conftest import ServerProcess, free_port
 
@@ -159,6 +159,43 @@ async def test_nkey(configured: Configured, tmp_path: Path) -> None:
         await nc.flush()
     with pytest.raises(AuthorizationError):
         await jetstream.connect(server.url, nkey_seed=KeyPair.create(KeyKind.USER).seed)
+
+
+async def test_credentials_file(configured: Configured, tmp_path: Path) -> None:
+    from tests.interop.keys import operator_mode
+
+    text, creds = operator_mode()
+    server = configured(text)
+    file = tmp_path / "user.creds"
+    file.write_text(creds)
+    async with jetstream.connect(server.url, creds=file) as nc:
+        await nc.flush()
+    async with jetstream.connect(server.url, creds=creds) as nc:
+        await nc.flush()
+    with sync.connect(server.url, creds=str(file)) as blocking:
+        blocking.flush()
+    with pytest.raises(AuthorizationError):
+        await jetstream.connect(server.url)
+
+
+async def test_a_domain_is_reached_by_its_name(configured: Configured) -> None:
+    server = configured("jetstream { domain: hub }")
+    async with jetstream.connect(server.url) as nc:
+        js = nc.jetstream(domain="hub")
+        stream = await js.create_stream(name="S", subjects=["s"])
+        assert (await js.publish("s", b"x")).domain == "hub"
+        consumer = await stream.create_consumer(durable_name="c")
+        message = await consumer.next(2)
+        assert message is not None
+        await message.ack_sync()
+        kv = await js.create_key_value("B")
+        await kv.put("k", b"v")
+        assert (await kv.get("k")).value == b"v"
+        assert await kv.keys() == ["k"]
+        assert (await js.account_info()).domain == "hub"
+        with pytest.raises(NoRespondersError) as caught:
+            await nc.jetstream(domain="nowhere").account_info()
+        assert caught.value.hint
 
 
 async def test_permissions_are_reported(configured: Configured) -> None:

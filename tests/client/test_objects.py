@@ -98,6 +98,28 @@ async def test_a_large_object_goes_in_and_out(js: Any) -> None:
     assert back.digest() == hasher.digest()
 
 
+@pytest.mark.long
+async def test_a_gigabyte_passes_with_bounded_memory(js: Any) -> None:
+    import resource
+
+    store = await js.create_object_store("O")
+    block = os.urandom(1 << 20)
+
+    async def blocks() -> AsyncIterator[bytes]:
+        for _ in range(1024):
+            yield block
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    info = await store.put("huge", blocks())
+    size = 0
+    async with await store.get("huge") as reader:
+        async for chunk in reader:
+            size += len(chunk)
+    assert size == info.size == 1 << 30
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown < 200 * 1024, f"{grown // 1024} MiB more"
+
+
 @pytest.mark.parametrize("name", ["a/b c", "ü>*.$", ".", " "])
 async def test_any_name_will_do(js: Any, name: str) -> None:
     store = await js.create_object_store("O")

@@ -111,3 +111,22 @@ async def test_a_pull_subscription_is_found_by_subject(js: Any) -> None:
     with pytest.raises(ValueError, match="pull consumer"):
         await js.subscribe("s.1", durable="p")
     await sub.destroy()
+
+
+async def test_a_pull_subscription_gives_what_was_asked_for(js: Any) -> None:
+    await filled(js, 10)
+    sub = await js.pull_subscribe("s.>", durable="p")
+    await sub.unsubscribe(4)
+    await sub.pull(batch=3, expires=2)
+    await sub.pull(batch=3, expires=2)
+    seen = []
+    async for message in sub:
+        seen.append(message.seq)
+        await message.ack()
+    assert seen == [1, 2, 3, 4]
+    other = await js.pull_subscribe("s.1", durable="q")
+    await other.pull(no_wait=True)
+    assert (await other.__anext__()).seq == 2
+    await other.unsubscribe()
+    with pytest.raises(StopAsyncIteration):
+        await other.__anext__()

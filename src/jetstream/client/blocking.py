@@ -396,10 +396,14 @@ class OrderedConsumer(Consumer):
     __slots__ = ()
 
 
-class PullSubscription(Consumer):
+class PullSubscription(_Flow):
     """A durable to pull from; see `jetstream.PullSubscription`."""
 
     __slots__ = ()
+
+    def next(self, timeout: float | None = 5.0) -> Any:
+        """One message, asked for now, or None."""
+        return self._call("next", timeout)
 
 
 class Messages(_Flow):

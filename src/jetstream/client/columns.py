@@ -64,7 +64,7 @@ class PureColumns:
         self._times = array("q")
 
     def take(self) -> Taken:
-        """All rows so far: (rows, subject_ends, subjects, payload_ends, payloads, seqs, times, …)."""
+        """All rows so far: (rows, subject_ends, subjects, payload_ends, payloads, seqs, …)."""
         subject_ends, subjects = _joined(self._subjects)
         payload_ends, payloads = _joined(self._payloads)
         header_ends, headers = _joined(self._headers)

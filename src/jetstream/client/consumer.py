@@ -139,6 +139,11 @@ class Consumer:
     # --- about it
 
     @property
+    def next_subject(self) -> str:
+        """Where pull requests go."""
+        return self._next
+
+    @property
     def cached_info(self) -> ConsumerInfo:
         """The info fetched last, without asking the server."""
         return self._info

@@ -14,8 +14,9 @@ from jetstream.client.consumer import Consumer, _seconds
 from jetstream.client.errors import ConsumerNotFoundError, MissingHeartbeatError
 from jetstream.client.info import ConsumerInfo
 from jetstream.client.message import ACK, JetStreamMessage
-from jetstream.client.pull import MessageBatch
+from jetstream.client.pull import MessageBatch, next_request
 from jetstream.client.subscription import Subscription
+from jetstream.schema.encoding import to_json
 from jetstream.wire.headers import get_header
 
 if TYPE_CHECKING:
@@ -185,22 +186,70 @@ class PushSubscription:
 
 
 class PullSubscription:
-    """A durable to pull from, found by subject: `fetch`, `next`, or iterate after `pull()`."""
+    """A pull consumer found by subject: `fetch` and `next`, or iterate and `pull()` when ready.
+
+    Iterating gives what earlier `pull()`s asked for; nothing comes that was not asked for, so the
+    application sets the pace.
+    """
 
     def __init__(self, consumer: Consumer) -> None:
         self.consumer = consumer
+        self._subscription: Subscription | None = None
+        self._inbox = consumer.js.connection.new_inbox()
+        self._left: int | None = None
+
+    async def _subscribed(self) -> Subscription:
+        if self._subscription is None:
+            connection = self.consumer.js.connection
+            self._subscription = await connection.subscribe(
+                self._inbox, message_type=connection.delivery_type
+            )
+        return self._subscription
+
+    async def pull(
+        self, *, batch: int = 1, expires: float | None = None, no_wait: bool = False
+    ) -> None:
+        """Ask for messages; they come to whoever iterates."""
+        await self._subscribed()
+        request = next_request(batch, expires=expires, no_wait=no_wait)
+        self.consumer.js.connection.send(
+            self.consumer.next_subject, self._inbox, None, to_json(request)
+        )
+
+    def __aiter__(self) -> AsyncIterator[JetStreamMessage]:
+        return self
+
+    async def __anext__(self) -> JetStreamMessage:
+        subscription = await self._subscribed()
+        while True:
+            if self._left == 0:
+                await subscription.unsubscribe()
+                raise StopAsyncIteration
+            message: JetStreamMessage = await subscription.__anext__()
+            if not message.status:
+                break
+        if self._left is not None:
+            self._left -= 1
+        return message
 
     async def fetch(self, batch: int = 1, *, expires: float = 5.0) -> MessageBatch:
+        """Ask once and get a list, perhaps empty."""
         return await self.consumer.fetch(batch, max_wait=expires)
 
     async def next(self, expires: float = 5.0) -> JetStreamMessage | None:
         return await self.consumer.next(expires)
 
-    def __aiter__(self) -> AsyncIterator[JetStreamMessage]:
-        return self.consumer.messages()
+    async def unsubscribe(self, max_messages: int | None = None) -> None:
+        """Stop, now or after so many messages; the consumer stays."""
+        if max_messages is not None:
+            self._left = max_messages
+        else:
+            await (await self._subscribed()).unsubscribe()
 
     async def destroy(self) -> None:
-        """Delete the consumer."""
+        """Stop and delete the consumer."""
+        if self._subscription is not None:
+            await self._subscription.unsubscribe()
         await self.consumer.delete()
 
 
