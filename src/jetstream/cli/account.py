@@ -205,4 +205,4 @@ async def report(what: str) -> None:
         if what.startswith("conn"):
             await account_connections(session, account)
         else:
-            await account_statistics(session, account)
+            await account_statistics(session)

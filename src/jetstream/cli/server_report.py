@@ -147,48 +147,41 @@ def _show_connections(rows: list[Json], flags: Json) -> None:
 async def accounts(sort: str, reverse: bool) -> None:
     async with connect() as session:
         answers = await gather(session, "$SYS.REQ.ACCOUNT.PING.STATZ", {"include_unused": True})
-    rows: dict[str, Json] = {}
+    _show_accounts(answers, sort, reverse)
+
+
+def account_rows(answers: list[Json]) -> list[list[Any]]:
+    """Per account: name, connections, messages in and out, bytes in and out, subscriptions."""
+    rows: dict[str, list[Any]] = {}
     for answer in answers:
         for stat in (answer.get("data") or {}).get("account_statz") or []:
-            row = rows.setdefault(
-                stat.get("acc", ""), {"conns": 0, "in": [0, 0], "out": [0, 0], "subs": 0}
-            )
-            row["conns"] += stat.get("conns", 0)
-            row["subs"] += stat.get("num_subscriptions", 0)
-            for key, field in (("in", "received"), ("out", "sent")):
-                row[key][0] += (stat.get(field) or {}).get("msgs", 0)
-                row[key][1] += (stat.get(field) or {}).get("bytes", 0)
+            name = stat.get("acc", "")
+            row = rows.setdefault(name, [name, 0, 0, 0, 0, 0, 0])
+            received, sent = stat.get("received") or {}, stat.get("sent") or {}
+            for i, value in enumerate(
+                (
+                    stat.get("conns", 0),
+                    received.get("msgs", 0),
+                    sent.get("msgs", 0),
+                    received.get("bytes", 0),
+                    sent.get("bytes", 0),
+                    stat.get("num_subscriptions", 0),
+                ),
+                1,
+            ):
+                row[i] += value
+    return list(rows.values())
+
+
+def _show_accounts(answers: list[Json], sort: str = "subs", reverse: bool = False) -> None:
     if screen().json:
-        print_json(rows)
+        print_json([answer.get("data") for answer in answers])
         return
-    order = {
-        "in-bytes": lambda r: r[1]["in"][1],
-        "out-bytes": lambda r: r[1]["out"][1],
-        "in-msgs": lambda r: r[1]["in"][0],
-        "out-msgs": lambda r: r[1]["out"][0],
-        "subs": lambda r: r[1]["subs"],
-    }[sort]
-    table = Table(
-        "Accounts",
-        "Account",
-        "Connections",
-        "In Msgs",
-        "Out Msgs",
-        "In Bytes",
-        "Out Bytes",
-        "Subs",
-        left=["Account", "In Bytes", "Out Bytes"],
-    )
-    for name, row in sorted(rows.items(), key=order, reverse=reverse):
-        table.add(
-            name,
-            row["conns"],
-            row["in"][0],
-            row["out"][0],
-            human.size(row["in"][1]),
-            human.size(row["out"][1]),
-            row["subs"],
-        )
+    order = ["name", "conns", "in-msgs", "out-msgs", "in-bytes", "out-bytes", "subs"].index(sort)
+    columns = ("Account", "Connections", "In Msgs", "Out Msgs", "In Bytes", "Out Bytes", "Subs")
+    table = Table("Accounts", *columns, left=["Account", "In Bytes", "Out Bytes"])
+    for row in sorted(account_rows(answers), key=lambda row: row[order], reverse=reverse):
+        table.add(*row[:4], human.size(row[4]), human.size(row[5]), row[6])
     table.print()
 
 
@@ -310,6 +303,5 @@ async def account_connections(session: Session, account: str) -> None:
     _show_connections(rows, {})
 
 
-async def account_statistics(session: Session, account: str) -> None:
-    answers = await gather(session, "$SYS.REQ.ACCOUNT.PING.STATZ")
-    print_json([answer.get("data") for answer in answers])
+async def account_statistics(session: Session) -> None:
+    _show_accounts(await gather(session, "$SYS.REQ.ACCOUNT.PING.STATZ"))
