@@ -35,6 +35,21 @@ def _filled(control: Control, name: str, rows: int) -> None:
             pipe.request(f"{name.lower()}.x", b"row %d" % (at + 999))
 
 
+@pytest.fixture
+def a_drill(tmp_path: Path) -> Iterator[Callable[..., "Drill"]]:
+    """Drills that do not outlive their test."""
+    made: list[Drill] = []
+
+    def make(*arguments: str) -> Drill:
+        made.append(Drill(list(arguments), tmp_path))
+        return made[-1]
+
+    yield make
+    for drill in made:
+        if drill.process is not None and drill.process.poll() is None:
+            drill.kill()
+
+
 class Drill:
     """Runs drill.py until it ends by itself, killing it as often as asked."""
 
@@ -55,10 +70,13 @@ class Drill:
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
+    def told(self) -> str:
+        return self.log.read_text()[-4000:]
+
     def finish(self, seconds: float) -> None:
         assert self.process is not None
         code = self.process.wait(seconds)
-        assert code == 0, self.log.read_text()[-4000:]
+        assert code == 0, self.told()
 
 
 def _payloads(control: Control, stream: str) -> Iterator[bytes]:
@@ -91,18 +109,20 @@ def _wait_for(what: Callable[[], bool], seconds: float) -> bool:
 
 @pytest.mark.parametrize("program", ["nats-server", "jetstream-server"])
 def test_a_driver_killed_three_times_stores_every_row_once(
-    a_server: Make, tmp_path: Path, program: str
+    a_server: Make, a_drill: Make, tmp_path: Path, program: str
 ) -> None:
     server = a_server(program)
     control = server.control()
     _filled(control, "IN", ROWS)
     control.create_stream({"name": "OUT", "subjects": ["out.>"], "duplicate_window": 2_000_000_000})
-    drill = Drill([server.url, "IN", "OUT", str(tmp_path / "cp"), "stream", "4000"], tmp_path)
+    drill = a_drill(server.url, "IN", "OUT", str(tmp_path / "cp"), "stream", "4000")
     chance = random.Random(7)
     for _ in range(3):
         before = control.state("OUT").messages
         drill.start()
-        assert _wait_for(lambda b=before: control.state("OUT").messages > b + 500, 120)
+        assert _wait_for(lambda b=before: control.state("OUT").messages > b + 500, 240), (
+            drill.told()
+        )
         time.sleep(chance.random() * 0.8)
         drill.kill()
         # Longer than the duplicate window: only the read-back can tell what was stored.
@@ -114,18 +134,16 @@ def test_a_driver_killed_three_times_stores_every_row_once(
 
 @pytest.mark.parametrize("program", ["nats-server", "jetstream-server"])
 def test_a_server_killed_in_the_middle_costs_time_only(
-    a_server: Make, tmp_path: Path, program: str
+    a_server: Make, a_drill: Make, tmp_path: Path, program: str
 ) -> None:
     server = a_server(program)
     control = server.control()
     _filled(control, "IN", ROWS)
     control.create_stream({"name": "OUT", "subjects": ["out.>"]})
-    drill = Drill([server.url, "IN", "OUT", str(tmp_path / "cp"), "stream", "10000"], tmp_path)
+    drill = a_drill(server.url, "IN", "OUT", str(tmp_path / "cp"), "stream", "10000")
     drill.start()
     for goal in (3000, 30_000):
-        assert _wait_for(lambda g=goal: control.state("OUT").messages > g, 120), (
-            drill.log.read_text()[-3000:]
-        )
+        assert _wait_for(lambda g=goal: control.state("OUT").messages > g, 120), drill.told()
         server.kill()
         time.sleep(1.0)
         server.start()
@@ -141,18 +159,18 @@ def test_a_server_killed_in_the_middle_costs_time_only(
 
 
 def test_a_driver_killed_three_times_writes_every_parquet_row_once(
-    a_server: Make, tmp_path: Path
+    a_server: Make, a_drill: Make, tmp_path: Path
 ) -> None:
     server = a_server("nats-server")
     control = server.control()
     _filled(control, "IN", ROWS)
     lake = tmp_path / "lake"
-    drill = Drill([server.url, "IN", str(lake), str(tmp_path / "cp"), "parquet", "4000"], tmp_path)
+    drill = a_drill(server.url, "IN", str(lake), str(tmp_path / "cp"), "parquet", "4000")
     commits = lake / "_commits"
     for _ in range(3):
         before = len(list(commits.glob("*.json")))
         drill.start()
-        assert _wait_for(lambda b=before: len(list(commits.glob("*.json"))) > b, 120)
+        assert _wait_for(lambda b=before: len(list(commits.glob("*.json"))) > b, 240), drill.told()
         drill.kill()
     drill.start()
     drill.finish(300)
