@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HOUSE = Path(__file__).resolve().parent.parent
@@ -34,17 +35,21 @@ def is_stale(source: Path) -> bool:
     return any(path.stat().st_mtime > made for path in declarations(source))
 
 
+def compile_one(source: Path) -> bool:
+    """Build one kernel; False if the compiler refused."""
+    name = str(source.relative_to(HOUSE))
+    print(f"compiling {name}", flush=True)
+    temporary = f"build/temp/{source.stem}-{source.parent.name}"
+    command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace", "--force"]
+    command += ["--build-temp", temporary]
+    environment = {**os.environ, "JETSTREAM_KERNELS": name}
+    return subprocess.run(command, cwd=HOUSE, env=environment).returncode == 0
+
+
 def main() -> int:
-    failed = 0
-    for source in sorted((HOUSE / "src").rglob("*.pyx")):
-        if not is_stale(source):
-            continue
-        name = str(source.relative_to(HOUSE))
-        print(f"compiling {name}", flush=True)
-        command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace", "--force"]
-        done = subprocess.run(command, cwd=HOUSE, env={**os.environ, "JETSTREAM_KERNELS": name})
-        failed += done.returncode != 0
-    return 1 if failed else 0
+    stale = [source for source in sorted((HOUSE / "src").rglob("*.pyx")) if is_stale(source)]
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        return 0 if all(list(pool.map(compile_one, stale))) else 1
 
 
 if __name__ == "__main__":
