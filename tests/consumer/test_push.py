@@ -132,3 +132,11 @@ def test_a_durable_stays() -> None:
     assert rig.consumer.next_deadline() == 0
     rig.wait(1_000_000)
     assert not rig.effects.deleted
+
+
+def test_acks_by_flow_control_know_no_ack_wait() -> None:
+    rig = a_push(ack_policy="flow_control", max_ack_pending=5, idle_heartbeat=SECOND)
+    rig.publish("s.a", "s.a")
+    assert seqs_of(rig.turn()) == [1, 2]
+    assert rig.wait(1000) == []
+    assert rig.info().num_redelivered == 0

@@ -342,7 +342,8 @@ class Acking(Memory):
         first = self._first_after_purge()
         if first - 1 > self.cursor.stream_seq:
             self.cursor.go_to(first)
-        self._resolve(gone)
+        if self._resolve(gone):
+            self.last_ack = now
         if not len(self.pending):
             self.pending.floor_consumer = self.consumer_seq
             self.pending.floor_stream = self.cursor.stream_seq

@@ -7,14 +7,21 @@ because it was delivered max_deliver times. A NAK queues it at once, or when its
 
 import heapq
 from collections import deque
+from typing import Final
 
 from jetstream.consumer._pending import PendingTable
 from jetstream.schema.consumer import ConsumerConfig
 
 
+NO_WAIT: Final = 1 << 61
+
+
 def waits_of(config: ConsumerConfig) -> list[int]:
     """How long a delivery may stay out, by its delivery count; the last one for all further."""
-    return list(config.backoff) or [max(config.ack_wait, 1)]
+    if config.ack_wait <= 0:
+        # Without acks, or with acks by flow control, nothing comes again by the clock.
+        return [NO_WAIT]
+    return list(config.backoff) or [config.ack_wait]
 
 
 def is_over(deliveries: int, max_deliver: int) -> bool:
@@ -57,6 +64,8 @@ class Redelivery:
         ):
             heapq.heappop(self._delayed)
         waiting = self._table.next_due()
+        if waiting >= NO_WAIT:
+            waiting = 0
         if not self._delayed:
             return waiting
         return min(waiting, self._delayed[0][0]) if waiting else self._delayed[0][0]
