@@ -207,3 +207,32 @@ def test_a_purged_stream_gives_its_files_back() -> None:
     again = a_log(disk)
     assert (again.first_seq, again.last_seq, again.msgs) == (201, 200, 0)
     assert again.lost() is None
+
+
+def test_a_full_disk_can_be_emptied_by_purging() -> None:
+    disk = FaultyDisk()
+    log = a_log(disk, segment_bytes=4_000)
+    for i in range(100):
+        log.append(b"s", b"", b"v" * 100, i)
+    flushed(log)
+    disk.capacity = sum(len(inode.content) for inode in disk.files.values())
+    log.append(b"s", b"", bytes(5_000), 200)
+    with pytest.raises(StoreError, match="No space left"):
+        log.write()
+    assert log.purge(seq=90) == 89
+    log.work(1_000_000)
+    assert log.trouble is None
+    flushed(log)
+    disk.crash("nothing")
+    again = a_log(disk)
+    assert (again.first_seq, again.last_seq, again.msgs) == (90, 101, 12)
+    assert again.lost() is None
+
+
+def test_what_is_due_stays_due_until_it_was_removed() -> None:
+    log = a_log(FaultyDisk())
+    log.append(b"s", b"", b"", 1, expires_at=5)
+    assert list(log.expired(6, 0, 10)) == [1]
+    assert list(log.expired(6, 0, 10)) == [1]
+    log.remove(1)
+    assert list(log.expired(6, 0, 10)) == []

@@ -272,12 +272,17 @@ cdef class LogBase(Reader):
     def expired(self, int64_t now, int64_t max_age, limit):
         """Sequences due by their own expiry or by max_age, oldest first; the caller removes them."""
         cdef list due = []
+        cdef list again = []
         cdef uint64_t seq
         cdef Record r
         while self.expiries and len(due) < limit and self.expiries[0][0] <= now:
-            seq = heappop(self.expiries)[1]
+            entry = heappop(self.expiries)
+            seq = entry[1]
             if self.index.at(seq) != NULL:
                 due.append(seq)
+                again.append(entry)
+        for entry in again:
+            heappush(self.expiries, entry)      # until it was removed, it stays due
         if max_age > 0:
             seq = self._oldest_ageing()
             while seq and len(due) < limit:

@@ -32,6 +32,7 @@ from jetstream.store.shared_journal import Change, SharedJournal
 
 SEGMENT_BYTES_MIN = 4 << 20
 SEGMENT_BYTES_MAX = 64 << 20
+REPORT_LINES_MAX = 1_000
 ALLOCATE_MIN = 64 << 10
 ALLOCATE_MAX = 4 << 20
 ZEROED_STEP = 256 << 10
@@ -95,10 +96,9 @@ class FileStore(LogBase):
         self.report: list[str] = []
         recovery.recover(self)
         self.synced_seq = self.last_seq
-        if max_msgs_per_subject is None:
-            max_msgs_per_subject = self.max_msgs_per_subject
+        # The headers know a limit too, but not whether it is still the stream's.
         # Should a record that named evictions be gone, the limit names the same messages again.
-        self.set_limits(max_msgs_per_subject=max_msgs_per_subject)
+        self.set_limits(max_msgs_per_subject=max_msgs_per_subject or -1)
         if first_seq > 1 and self.last_seq == 0:
             self.truncate_front(first_seq)
 
@@ -145,7 +145,7 @@ class FileStore(LogBase):
     def remove(self, seq: int, erase: bool = False) -> bool:
         if not self.exists(seq):
             return False
-        self._accepting()
+        self._removing()
         place = upkeep.place(self, seq) if erase else None
         self._forget_many((seq,))
         self._bury([(seq, seq)], erase=erase)
@@ -154,7 +154,7 @@ class FileStore(LogBase):
         return True
 
     def remove_many(self, seqs: "array[int]") -> int:
-        self._accepting()
+        self._removing()
         gone, ranges = self._forget_to_ranges(seqs)
         if gone:
             self._bury(ranges)
@@ -168,7 +168,7 @@ class FileStore(LogBase):
             self._control(Kind.TOMBSTONE, body)
 
     def truncate_front(self, first_seq: int) -> int:
-        self._accepting()
+        self._removing()
         if first_seq <= self.first_seq and first_seq <= self.last_seq:
             return 0
         if first_seq > self.last_seq + 1:
@@ -224,6 +224,11 @@ class FileStore(LogBase):
         self.erasures = [each for each in self.erasures if each.segment is not segment]
         if segment.path:
             self.doomed.append((self.active, self.active.end, segment.path))
+
+    def _removing(self) -> None:
+        """Refused only while nobody knows what is on disk: a full disk needs it most."""
+        if self._suspect:
+            raise StoreError(self.trouble or "an earlier sync failed")
 
     def _accepting(self) -> None:
         if self.trouble is not None:
@@ -327,7 +332,13 @@ class FileStore(LogBase):
         small = segment.end - segment.written <= ZEROED_WRITE_MAX
         step = min(max(segment.end // 4, ALLOCATE_MIN), ZEROED_STEP if small else ALLOCATE_MAX)
         size = min(need + step, max(segment.limit, need))
-        segment.file.allocate(size)
+        try:
+            segment.file.allocate(size)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            size = need  # no room for a reserve; perhaps for the records themselves
+            segment.file.allocate(size)
         if small and size > need:
             segment.file.write(need, bytes(size - need))
         segment.allocated = size
@@ -414,8 +425,10 @@ class FileStore(LogBase):
         deadline = time.monotonic_ns() + budget_ns
         if self.trouble is not None:
             try:
+                if not self._suspect:
+                    upkeep.remove_at_once(self)
                 self.write()
-            except StoreError:
+            except (StoreError, OSError):
                 return False
         while True:
             if self._job is None:
@@ -426,9 +439,10 @@ class FileStore(LogBase):
                 next(self._job)
             except StopIteration:
                 self._job = None
-            except OSError as error:
+            except (OSError, StoreError) as error:
                 self._job = None
-                self.report.append(f"upkeep: {error}")
+                if len(self.report) < REPORT_LINES_MAX:
+                    self.report.append(f"upkeep: {error}")
                 return False
             if time.monotonic_ns() >= deadline:
                 return True

@@ -146,6 +146,18 @@ def remove_doomed(store: "FileStore") -> Iterator[None]:
             yield
 
 
+def remove_at_once(store: "FileStore") -> None:
+    """The disk refuses writes, perhaps because it is full: files of removed messages go first.
+
+    Their floor is not on disk yet. If the machine stops before it is, the next start reports the
+    removed messages as lost, which is better than a disk that stays full.
+    """
+    for _, _, path in store.doomed:
+        if store.disk.exists(path):
+            store.disk.remove(path)
+    store.doomed.clear()
+
+
 def _can_seal(store: "FileStore", segment: Segment) -> bool:
     # The next segment's name has to be on disk first: else a torn footer could end the log.
     active = store.active
