@@ -262,19 +262,24 @@ def writes(spark: Any, servers: dict[str, ServerProcess], rows: int, folder: Pat
     def url(kind: str) -> str:
         return f"nats://127.0.0.1:{servers[kind].port}"
 
-    measure(
-        "nats-py, a publish per row", REFERENCE,
-        lambda w: w.format("natspy").option("servers", url(REFERENCE)).option("rows", 0).mode("append").save(),
-        spark.read.parquet(path).limit(few).repartition(2), few,
-    )  # fmt: skip
+    def plain(writer: Any) -> None:
+        writer = writer.format("natspy").option("servers", url(REFERENCE)).option("rows", 0)
+        writer.mode("append").save()
+
+    def connector(kind: str, mode: str, delivery: str) -> Callable[[Any], None]:
+        def write(writer: Any) -> None:
+            writer = writer.format("jetstream").option("servers", url(kind)).option("stream", "OUT")
+            writer.option("writeMode", mode).option("delivery", delivery).mode("append").save()
+
+        return write
+
+    sample = spark.read.parquet(path).limit(few).repartition(2)
+    measure("nats-py, a publish per row", REFERENCE, plain, sample, few)
     for kind, mode in ((REFERENCE, "publish"), (OURS, "publish"), (OURS, "bulk")):
         for delivery in ("exactly-once", "at-least-once"):
-            measure(
-                f"{kind}, {mode}, {delivery}", kind,
-                lambda w, k=kind, m=mode, d=delivery: w.format("jetstream").option("servers", url(k))
-                .option("stream", "OUT").option("writeMode", m).option("delivery", d).mode("append").save(),
-                spark.read.parquet(path), rows,
-            )  # fmt: skip
+            name = f"{kind}, {mode}, {delivery}"
+            work = connector(kind, mode, delivery)
+            measure(name, kind, work, spark.read.parquet(path), rows)
     slow = made["nats-py, a publish per row"]
     for name in (f"{REFERENCE}, publish, exactly-once", f"{OURS}, bulk, exactly-once"):
         print(f"{name}: {made[name] / slow:.1f} times the nats-py sink (goal 20)")
@@ -324,7 +329,8 @@ def latency(spark: Any, servers: dict[str, ServerProcess], seconds: float, folde
         )
         print(
             f"\nlatency over {kind}, 200 msg/s, {len(waits)} messages: p50 {median(waits):.0f} ms, "
-            f"p99 {waits[int(len(waits) * 0.99)]:.0f} ms (goal p50 120)\n  median phases in ms: {json.dumps(middle)}",
+            f"p99 {waits[int(len(waits) * 0.99)]:.0f} ms (goal p50 120)\n"
+            f"  median phases in ms: {json.dumps(middle)}",
             flush=True,
         )
 

@@ -69,7 +69,7 @@ def _run(command: list[str], **more: Any) -> str:
         **more,
     )
     assert told.returncode == 0, told.stdout[-2000:] + told.stderr[-4000:]
-    return told.stdout
+    return str(told.stdout)
 
 
 def _check(server: Server, told: str) -> None:
@@ -108,9 +108,11 @@ def test_a_standalone_master_with_two_workers(filled: Server, tmp_path: Path) ->
         time.sleep(3)
         for i in range(2):
             start(
-                "org.apache.spark.deploy.worker.Worker", f"spark://127.0.0.1:{port}", "--cores", "1",
-                "--memory", "1g", "--webui-port", str(free_port()), "--work-dir", str(tmp_path / f"w{i}"),
-            )  # fmt: skip
+                "org.apache.spark.deploy.worker.Worker",
+                f"spark://127.0.0.1:{port}",
+                *("--cores", "1", "--memory", "1g", "--webui-port", str(free_port())),
+                *("--work-dir", str(tmp_path / f"w{i}")),
+            )
         command = [
             sys.executable,
             str(tmp_path / "job.py"),
@@ -140,7 +142,8 @@ def test_the_package_shipped_as_a_zip(filled: Server, tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(JOB)
     command = [
         str(HOME / "bin" / "spark-submit"), "--master", "local-cluster[2,1,1024]",
-        "--py-files", str(shipped), str(tmp_path / "job.py"), filled.url, "local-cluster[2,1,1024]", "zip",
+        "--py-files", str(shipped), str(tmp_path / "job.py"),
+        filled.url, "local-cluster[2,1,1024]", "zip",
     ]  # fmt: skip
     _check(filled, _run(command, env={"JETSTREAM_PURE": "1"}))
 
@@ -163,7 +166,8 @@ def test_spark_connect(filled: Server, tmp_path: Path) -> None:
         "spark = SparkSession.builder.remote(remote).getOrCreate()\n"
         "t = spark.read.format('jetstream').option('servers', url).load('IN')\n"
         "print('COUNT', t.count(), t.selectExpr('sum(seq)').collect()[0][0])\n"
-        "t.selectExpr(\"'out.x' AS subject\", 'data').write.format('jetstream').option('servers', url)"
+        "t = t.selectExpr(\"'out.x' AS subject\", 'data')\n"
+        "t.write.format('jetstream').option('servers', url)"
         ".option('stream', 'OUT').mode('append').save()\n"
     )
     (tmp_path / "job.py").write_text(job)
@@ -236,9 +240,11 @@ def test_a_replicated_stream_while_a_node_is_killed(
             pipe.send(b"".join(frame(b"in.x", b"row %d" % i) for i in range(at, at + 499)))
             assert b'"seq"' in pipe.request("in.x", b"row %d" % (at + 499)).payload
     query = (
-        spark.readStream.format("jetstream").option("servers", urls).option("maxOffsetsPerTrigger", 2000)
+        spark.readStream.format("jetstream").option("servers", urls)
+        .option("maxOffsetsPerTrigger", 2000)
         .option("timeout", "60s").load("IN").selectExpr("'out.x' AS subject", "data")
-        .writeStream.format("jetstream").option("servers", urls).option("stream", "OUT").option("timeout", "60s")
+        .writeStream.format("jetstream").option("servers", urls).option("stream", "OUT")
+        .option("timeout", "60s")
         .option("checkpointLocation", str(tmp_path / "cp")).trigger(availableNow=True).start()
     )  # fmt: skip
     while control.state("OUT").messages < 4000:

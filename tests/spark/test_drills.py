@@ -95,6 +95,14 @@ def _checksum(rows: Iterator[bytes]) -> tuple[int, int]:
     return count, total
 
 
+def more_than(control: Control, count: int) -> Callable[[], bool]:
+    return lambda: control.state("OUT").messages > count
+
+
+def committed(folder: Path, count: int) -> Callable[[], bool]:
+    return lambda: len(list(folder.glob("*.json"))) > count
+
+
 def _wait_for(what: Callable[[], bool], seconds: float) -> bool:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -120,9 +128,7 @@ def test_a_driver_killed_three_times_stores_every_row_once(
     for _ in range(3):
         before = control.state("OUT").messages
         drill.start()
-        assert _wait_for(lambda b=before: control.state("OUT").messages > b + 500, 240), (
-            drill.told()
-        )
+        assert _wait_for(more_than(control, before + 500), 240), drill.told()
         time.sleep(chance.random() * 0.8)
         drill.kill()
         # Longer than the duplicate window: only the read-back can tell what was stored.
@@ -143,7 +149,7 @@ def test_a_server_killed_in_the_middle_costs_time_only(
     drill = a_drill(server.url, "IN", "OUT", str(tmp_path / "cp"), "stream", "10000")
     drill.start()
     for goal in (3000, 30_000):
-        assert _wait_for(lambda g=goal: control.state("OUT").messages > g, 120), drill.told()
+        assert _wait_for(more_than(control, goal), 120), drill.told()
         server.kill()
         time.sleep(1.0)
         server.start()
@@ -170,7 +176,7 @@ def test_a_driver_killed_three_times_writes_every_parquet_row_once(
     for _ in range(3):
         before = len(list(commits.glob("*.json")))
         drill.start()
-        assert _wait_for(lambda b=before: len(list(commits.glob("*.json"))) > b, 240), drill.told()
+        assert _wait_for(committed(commits, before), 240), drill.told()
         drill.kill()
     drill.start()
     drill.finish(300)

@@ -105,8 +105,11 @@ def test_a_bulk_write_is_one_request_and_one_answer(own: Control) -> None:
     own.create_stream({"name": "BW", "subjects": ["bw.>"], "max_msg_size": 100})
     payloads = pa.array([b"a", b"b", b"c" * 200, b"a"])
     subjects = pa.array(["bw.1"] * 4)
-    columns = (*subjects.buffers()[1:], *payloads.buffers()[1:])
-    data = bytes(publishes(*columns, None, b"", b"job.", b"", b"r.", 0, 4, 0, None))
+    names, texts = subjects.buffers()[1:]
+    ends, bodies = payloads.buffers()[1:]
+    data = bytes(
+        publishes(names, texts, ends, bodies, None, b"", b"job.", b"", b"r.", 0, 4, 0, None)
+    )
     with Pipe(own.target) as pipe:
         first = write_frame(pipe, "BW", data)
         again = write_frame(pipe, "BW", data)

@@ -186,7 +186,7 @@ steps:
 sinks:
   out: {{from: small, noop: }}
 """
-    with pytest.raises(PipelineFailed, match="expectation tiny of strict.small failed"):
+    with pytest.raises(PipelineFailed, match=r"expectation tiny of strict\.small failed"):
         _run(text, spark, tmp_path)
 
 

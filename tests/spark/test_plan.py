@@ -1,5 +1,7 @@
 """Offsets, cuts and predicates, without Spark and without a server."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,7 +58,7 @@ def test_lag_is_counted_over_all_streams() -> None:
 def test_ranges_cover_everything_once(lo: int, size: int, parts: int) -> None:
     cut = ranges("S", lo, lo + size - 1, parts)
     assert cut[0].lo == lo and cut[-1].hi == lo + size - 1
-    assert all(b.lo == a.hi + 1 for a, b in zip(cut, cut[1:], strict=False))
+    assert all(b.lo == a.hi + 1 for a, b in pairwise(cut))
     assert len(cut) == min(parts, size)
 
 

@@ -37,7 +37,8 @@ def test_other_columns_become_json_and_headers_ids_and_ttl_travel(
 ) -> None:
     name = a_stream(allow_msg_ttl=True)
     rows = spark.sql(
-        "SELECT 7 AS id, 'x' AS word, CAST(NULL AS INT) AS gone, map('Color', array('red')) AS headers,"
+        "SELECT 7 AS id, 'x' AS word, CAST(NULL AS INT) AS gone,"
+        " map('Color', array('red')) AS headers,"
         " 'my-id' AS msgid, '10s' AS ttl"
     )
     _write(rows, server, subject=f"{name.lower()}.x")

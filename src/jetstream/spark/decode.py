@@ -1,8 +1,8 @@
 """Payloads into typed columns inside the worker: json, csv or text.
 
-Parsing here costs less than half of `from_json` in the JVM and ships less to it. The fast way parses
-a whole chunk at once with Arrow; one bad row fails the chunk there, so then every row is looked at
-by itself, which also finds the bad ones. What happens to those is the user's choice.
+Parsing here costs less than half of `from_json` in the JVM and ships less to it. The fast way
+parses a whole chunk at once with Arrow; one bad row fails the chunk there, so then every row is
+looked at by itself, which also finds the bad ones. What happens to those is the user's choice.
 """
 
 import csv
@@ -68,7 +68,8 @@ class Decoder:
         if self.bad_rows == "fail":
             row = min(errors)
             raise BadRow(
-                f"stream {stream}, sequence {seqs[row]}: payload is not {self.kind} of this schema: "
+                f"stream {stream}, sequence {seqs[row]}: payload is not {self.kind} "
+                f"of this schema: "
                 f"{errors[row]} (badRows=null, drop or deadletter goes on)"
             )
         if self.bad_rows == "deadletter":

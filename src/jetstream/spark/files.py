@@ -6,7 +6,7 @@ not there) is read in bulk. So the rows are the same whether a path is visible o
 """
 
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +85,7 @@ def _chooser(filters: tuple[str, ...]) -> Any:
 
     patterns = [f.encode() for f in filters]
 
-    @lru_cache(maxsize=None)
+    @cache
     def chosen(subject: bytes) -> bool:
         return any(matches(pattern, subject) for pattern in patterns)
 

@@ -74,7 +74,8 @@ def verify(spark: Any, stream: str, options: Options, json_payloads: bool = Fals
             "min(seq) AS first",
             "max(seq) AS last",
             "count_if(subject IS NULL OR subject = '') AS nameless",
-            "count_if(length(raw_headers) > 0 AND substring(CAST(raw_headers AS STRING), 1, 8) != 'NATS/1.0')"
+            "count_if(length(raw_headers) > 0"
+            " AND substring(CAST(raw_headers AS STRING), 1, 8) != 'NATS/1.0')"
             " AS bad_headers",
             "count_if(get_json_object(CAST(data AS STRING), '$') IS NULL) AS not_json",
         )
@@ -246,7 +247,8 @@ def diff(
                 "coalesce(a.seq, b.seq) AS seq",
                 "coalesce(a.subject, b.subject) AS subject",
                 "CASE WHEN coalesce(a.n, 0) < coalesce(b.n, 0) THEN 'right only'"
-                " WHEN coalesce(a.n, 0) > coalesce(b.n, 0) THEN 'left only' ELSE 'same' END AS verdict",
+                " WHEN coalesce(a.n, 0) > coalesce(b.n, 0) THEN 'left only'"
+                " ELSE 'same' END AS verdict",
             )
         )
     joined = joined.cache()

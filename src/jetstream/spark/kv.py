@@ -272,7 +272,8 @@ class KvWriter:
                     key = batch.column("key")[bad.row]
                     why = "wrong revision" if bad.code in (10071, 10164) else bad.text
                     raise JetStreamError(
-                        f"bucket {self.config.bucket}, key {key}: {why} ({bad.text}, err_code {bad.code})"
+                        f"bucket {self.config.bucket}, key {key}: {why} "
+                        f"({bad.text}, err_code {bad.code})"
                     )
         finally:
             publisher.close()

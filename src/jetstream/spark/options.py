@@ -201,7 +201,8 @@ class Options:
         except json.JSONDecodeError:
             pass
         raise BadOption(
-            f'option {name}: {value!r} is not earliest, latest, a sequence or {{"STREAM": sequence}}'
+            f"option {name}: {value!r} is not earliest, latest, a sequence "
+            'or {"STREAM": sequence}'
         )
 
     def stream_names(self) -> tuple[str, ...]:

@@ -143,7 +143,8 @@ class Runner:
         for rule in step.expectations:
             holds = f"coalesce({rule.check}, false)"
             if rule.otherwise == "fail":
-                text = f"expectation {rule.name} of {self.pipeline.name}.{step.name} failed: {rule.check}"
+                where = f"{self.pipeline.name}.{step.name}"
+                text = f"expectation {rule.name} of {where} failed: {rule.check}"
                 quoted = text.replace("'", "''")
                 df = df.where(f"assert_true({holds}, '{quoted}') IS NULL")
             else:
@@ -316,7 +317,7 @@ def status(control: Control, bucket: str, name: str = "") -> list[dict[str, Any]
     """What is known about pipelines; a record that is not refreshed any more is `gone`."""
     book = ProgressBook(control, bucket)
     found: list[dict[str, Any]] = []
-    for key in book.keys():
+    for key in book.keys():  # noqa: SIM118 - a question to the server, not a dictionary
         if not key.startswith("pipeline.") or (name and key != f"pipeline.{name}"):
             continue
         record = book.get(key)
@@ -385,7 +386,7 @@ def _last_line(text: str) -> str:
 
 
 TEMPLATE = """\
-# A pipeline: check it with `jetstream pipeline check {file}`, run it with `jetstream pipeline run {file}`.
+# A pipeline: `jetstream pipeline check {file}` checks it, `jetstream pipeline run {file}` runs it.
 name: {name}
 servers: nats://127.0.0.1:4222
 # trigger: 1s            # as fast as possible when absent; available-now runs once to the end

@@ -15,6 +15,7 @@ from jetstream.client.pipe import NoResponders, RequestTimeout, Target
 from jetstream.errors import ApiError, JetStreamError
 from jetstream.spark.bulk import segments, split
 from jetstream.spark.control import Control
+from jetstream.spark.files import visible
 from jetstream.spark.offsets import (
     DataLoss,
     Loss,
@@ -24,7 +25,6 @@ from jetstream.spark.offsets import (
     check_loss,
     limited_end,
 )
-from jetstream.spark.files import visible
 from jetstream.spark.options import BadOption, Options
 from jetstream.spark.partitions import Range, balanced_cuts, is_sparse, part_count, ranges
 

