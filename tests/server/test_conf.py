@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jetstream.server.conf import ConfigError, digest, parse_file, parse_text, plain
+from jetstream.server.conf import digest, parse_file, parse_text, plain
+from jetstream.server.options import ConfigError
 
 
 def read(text: str) -> object:

@@ -13,8 +13,7 @@ import pytest
 from jetstream.broker.accounts_spec import ImportSpec, service_transform, stream_transform
 from jetstream.broker.permissions import ResponseRule
 from jetstream.clock import MILLISECOND, MINUTE, SECOND
-from jetstream.server.conf import ConfigError
-from jetstream.server.options import Options
+from jetstream.server.options import ConfigError, Options
 from jetstream.server.options_check import check_start
 from jetstream.server.options_file import read_config, read_config_text
 

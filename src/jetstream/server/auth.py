@@ -10,7 +10,6 @@ an awaitable whose work runs in a thread; so is a refusal of somebody who was re
 import asyncio
 import hmac
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -26,6 +25,8 @@ from jetstream.server.tls import TlsPeer, is_pinned, same_name
 from jetstream.wire.operations import Connect
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
     from jetstream.server.operator import Operator
 
 BCRYPT_PREFIXES = ("$2a$", "$2b$", "$2x$", "$2y$")
@@ -256,6 +257,8 @@ class Authenticator:
         self, expected: str, given: str, connect: Connect, accept: Accept
     ) -> Identity:
         if self._threads is None:
+            from concurrent.futures import ThreadPoolExecutor
+
             self._threads = ThreadPoolExecutor(BCRYPT_THREADS, thread_name_prefix="bcrypt")
         loop = asyncio.get_running_loop()
         if not await loop.run_in_executor(self._threads, check_bcrypt, expected, given):

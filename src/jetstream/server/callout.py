@@ -33,6 +33,7 @@ class Callout:
         self.server = server
         self.options = options
         self._curve = KeyPair.create(KeyKind.CURVE)
+        self._signer = server.key if server.key is not None else KeyPair.create(KeyKind.SERVER)
 
     async def ask(self, attempt: Attempt) -> Identity:
         """The identity the service gives; AuthError if it refuses or stays silent."""
@@ -107,7 +108,7 @@ class Callout:
                 "cipher": attempt.peer.cipher_suite,
             }
         claims = GenericClaims(aud=_AUDIENCE, sub=user_key, nats=nats)
-        body = encode(claims, server.key, server.clock.now() // SECOND).encode()
+        body = encode(claims, self._signer, server.clock.now() // SECOND).encode()
         if not self.options.xkey:
             return body, b""
         headers = encode_headers({"Nats-Server-Xkey": [self._curve.public_key]})

@@ -14,7 +14,7 @@ import json
 import os
 from pathlib import Path
 
-from jetstream.errors import JetStreamError
+from jetstream.server.options import ConfigError
 
 Value = "str | int | float | bool | datetime.datetime | list[Node] | dict[str, Node]"
 
@@ -34,10 +34,6 @@ _BCRYPT = "2a$"
 _DATE_SHAPE = "dddd-dd-ddTdd:dd:ddZ"
 _INT_MIN, _INT_MAX = -(1 << 63), (1 << 63) - 1
 DEPTH_MAX = 60
-
-
-class ConfigError(JetStreamError):
-    """The file cannot be used; the text is what the user sees."""
 
 
 class Node:

@@ -6,7 +6,6 @@ Lines go to stderr or to a file that is reopened on SIGUSR1 and rolled at a size
 `log_format: json` each line is an object. Everything logs through the logger `jetstream.server`.
 """
 
-import json
 import logging
 import os
 import sys
@@ -61,6 +60,8 @@ class LineFormat(logging.Formatter):
                 "pid": self.pid,
                 "msg": text,
             }
+            import json
+
             return json.dumps(facts, ensure_ascii=False)
         if not self.times:
             return f"[{self.pid}] [{label}] {text}"

@@ -5,6 +5,7 @@ answers signals, and ends with the exit codes and words that scripts around NATS
 Only what every start needs is imported at the top: a server should be ready in a blink.
 """
 
+import gc
 import sys
 from collections.abc import Sequence
 from typing import TextIO
@@ -17,8 +18,7 @@ from jetstream.server.arguments import (
     apply,
     parse_arguments,
 )
-from jetstream.server.conf import ConfigError
-from jetstream.server.options import VERSION, Options
+from jetstream.server.options import VERSION, ConfigError, Options
 
 PROGRAM = "nats-server"
 
@@ -26,6 +26,8 @@ PROGRAM = "nats-server"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if argv is None:
+        gc.disable()  # nothing is garbage while we start; the process switches it on again
     try:
         return _main(parse_arguments(arguments))
     except UsageError as error:

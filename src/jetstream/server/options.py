@@ -9,8 +9,15 @@ from msgspec import Struct, field
 from jetstream.broker.accounts_spec import AccountSpec, MappingSpec
 from jetstream.broker.permissions import PermissionRules
 from jetstream.clock import MINUTE, SECOND
+from jetstream.errors import JetStreamError
 
 VERSION = "2.15.1"
+
+
+class ConfigError(JetStreamError):
+    """The settings cannot be used; the text is what the user sees."""
+
+
 DEFAULT_PORT = 4222
 DEFAULT_HOST = "0.0.0.0"
 RANDOM_PORT = -1

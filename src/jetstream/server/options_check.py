@@ -1,11 +1,8 @@
 """What a check of the file lets pass and a start does not."""
 
-from urllib.parse import urlsplit
-
 from jetstream.broker.accounts_spec import GLOBAL_ACCOUNT, SYSTEM_ACCOUNT
 from jetstream.schema.times import go_duration
-from jetstream.server.conf import ConfigError
-from jetstream.server.options import Options
+from jetstream.server.options import ConfigError, Options
 from jetstream.subjects.tokens import is_valid_subject
 
 
@@ -72,6 +69,8 @@ def _check_domain(options: Options) -> None:
 
 
 def _check_websocket(options: Options) -> None:
+    from urllib.parse import urlsplit
+
     websocket = options.websocket
     if not websocket.no_tls and websocket.tls is None:
         raise ConfigError("websocket requires TLS configuration")

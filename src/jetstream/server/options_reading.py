@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator
 
 from jetstream.schema.times import parse_go_duration
-from jetstream.server.conf import ConfigError, Node
+from jetstream.server.conf import Node
+from jetstream.server.options import ConfigError
 
 _GO_TYPES: tuple[tuple[type, str], ...] = (
     (bool, "bool"),

@@ -1,8 +1,8 @@
 """A server as a process: start-up lines, signals, pid and ports files, reload, the way out."""
 
 import asyncio
+import gc
 import importlib
-import json
 import logging
 import os
 import signal
@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from jetstream.errors import JetStreamError
 from jetstream.server import log as log_file
-from jetstream.server.conf import ConfigError
-from jetstream.server.options import VERSION, Options
+from jetstream.server.options import VERSION, ConfigError, Options
 from jetstream.server.signals import GO_NAMES
 
 if TYPE_CHECKING:
@@ -61,6 +60,9 @@ class Process:
         except (JetStreamError, OSError) as error:
             self.log.critical("%s", error)
             return 1
+        # What is here now stays: the collector need not look at it again.
+        gc.freeze()
+        gc.enable()
         if not self._write_files() or not await self._open_console():
             await self.server.stop()
             return 1
@@ -201,6 +203,8 @@ class Process:
                 return False
         if options.ports_file_dir:
             name = Path(sys.argv[0] or "nats-server").name
+            import json
+
             text = json.dumps(self._ports(), separators=(",", ":"))
             # Test suites of NATS clients look for the reference's own name.
             for base in dict.fromkeys((name, "nats-server")):

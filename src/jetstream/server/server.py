@@ -11,7 +11,6 @@ import asyncio
 import inspect
 import logging
 import os
-import tempfile
 from collections import deque
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -21,7 +20,7 @@ import msgspec
 from jetstream.broker._broker import Account, Broker, Client, Subscription
 from jetstream.broker.accounts import Accounts
 from jetstream.clock import SECOND, Clock, Random, SystemClock
-from jetstream.security.nkeys import KeyKind, KeyPair
+from jetstream.security.nkeys import KeyKind, KeyPair, encode_public
 from jetstream.server.accounts import specs_of, system_name
 from jetstream.server.auth import Authenticator, AuthError, Identity
 from jetstream.server.closed import ClosedConnection, Reason
@@ -70,8 +69,16 @@ class Server:
         self.clock: Clock = clock if clock is not None else SystemClock()
         self.random = random if random is not None else Random()
         self.log = log if log is not None else logging.getLogger("jetstream.server")
-        self.key = KeyPair.create(KeyKind.SERVER)
-        self.id = self.key.public_key
+        # A name made of chance has the shape of a key; a real one is made (and libsodium loaded)
+        # only if something has to be signed with it.
+        self.key: KeyPair | None = None
+        if self.options.callout is not None:
+            self.key = KeyPair.create(KeyKind.SERVER)
+        self.id = (
+            self.key.public_key
+            if self.key is not None
+            else encode_public(KeyKind.SERVER, self.random.bytes(32))
+        )
         self.name = self.options.server_name or self.id
         self.broker = Broker(self.random.below(2**63) + 1)
         self.broker.wake = self.wake
@@ -119,7 +126,7 @@ class Server:
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._stopped = asyncio.Event()
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._temporary: Any = None  # a TemporaryDirectory
 
     # --- opening and closing ------------------------------------------------------------------
 
@@ -153,6 +160,8 @@ class Server:
             and self.options.config_file == ""
             and getattr(self, "_private_store", False)
         ):
+            import tempfile
+
             self._temporary = tempfile.TemporaryDirectory(prefix="jetstream-")
             self.options.jetstream.store_dir = self._temporary.name
         from jetstream.api.dispatch import dispatch
@@ -197,7 +206,7 @@ class Server:
         self._stopped.set()
 
     async def reload(self, options: Options) -> list[str]:
-        """Take over a changed configuration; raises ReloadError and changes nothing if it cannot."""
+        """Take over a changed configuration; ReloadError, and nothing changed, if it cannot."""
         from jetstream.server import lifecycle
 
         return await lifecycle.reload(self, options)
@@ -306,7 +315,7 @@ class Server:
             connection.close(Reason.AUTHENTICATION_EXPIRED, "Account Authentication Expired")
 
     def _check_progress(self, connection: Connection, now: int) -> None:
-        """A write that cannot finish in time ends the connection, or waits on if any of it went out."""
+        """A write that cannot finish in time ends the connection, unless some of it went out."""
         assert connection.transport is not None
         left = connection.transport.get_write_buffer_size()
         if self.options.write_timeout == "retry" and left < connection.in_transport:

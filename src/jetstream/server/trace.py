@@ -1,9 +1,10 @@
 """`-V`: every protocol line that comes in (`<<-`) and goes out (`->>`), without secrets."""
 
-import json
 import logging
 import re
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from jetstream.server.log import TRACE
 from jetstream.wire._parser import Batch
@@ -89,7 +90,7 @@ def _line(connection: "Connection", arrow: str, text: str) -> None:
 
 def _payload(connection: "Connection", arrow: str, body: bytes, most: int) -> None:
     shown = _text(body[:most] if 0 < most < len(body) else body)
-    quoted = json.dumps(shown, ensure_ascii=False)
+    quoted = msgspec.json.encode(shown).decode()
     if 0 < most < len(body):
         quoted = quoted[:-1] + '..."'
     connection.server.log.log(TRACE, "%s - %s MSG_PAYLOAD: [%s]", connection, arrow, quoted)
