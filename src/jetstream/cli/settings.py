@@ -4,12 +4,15 @@ Every value remembers where it came from, because the first question after "conn
 which of the four places named that server.
 """
 
-import os
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from __future__ import annotations
 
-from jetstream.cli.contexts import Context, ContextStore
-from jetstream.cli.values import parse_duration
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from jetstream.cli.contexts import Context, ContextStore
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
 DEFAULT_TIMEOUT_NS = 5_000_000_000
@@ -121,6 +124,8 @@ class Settings:
     @property
     def timeout(self) -> float:
         """Seconds to wait for answers."""
+        from jetstream.cli.values import parse_duration
+
         text = self.values.get("timeout")
         return (parse_duration(str(text)) if text else DEFAULT_TIMEOUT_NS) / 1e9
 
@@ -162,6 +167,9 @@ def resolve(
                     _put(made, flag.name, value, f"environment {prefix}{flag.env}")
                     break
     if not made.no_context:
+        # Loaded here, so that `--help` does not pay for it.
+        from jetstream.cli.contexts import ContextStore
+
         _from_context(made, store or ContextStore.default(env))
     return made
 
