@@ -12,6 +12,7 @@ help: ## this list
 setup: ## install what is missing and make .venv
 	@tools/setup.sh
 	@$(MAKE) --no-print-directory kernels
+	@$(PY) -m compileall -q src
 
 kernels: ## compile the Cython kernels beside their sources (only what changed)
 	@mkdir -p build

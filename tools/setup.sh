@@ -62,7 +62,8 @@ if [ "$(cat "$stamp" 2>/dev/null || true)" != "$wanted" ]; then
     cp uv.lock "$keep"
     trap 'cp "$keep" uv.lock; rm -f "$keep"' EXIT
     # uv completes the lock from the index of this machine; the committed one names no addresses.
-    uv sync --quiet --all-groups --python "$(command -v python3.11 || echo '>=3.11')"
+    # Compiled at once: a server has to start fast even where Python may not write its caches.
+    uv sync --quiet --all-groups --compile-bytecode --python "$(command -v python3.11 || echo '>=3.11')"
     printf '%s\n' "$wanted" >"$stamp"
 fi
 
