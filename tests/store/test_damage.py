@@ -92,7 +92,7 @@ def try_flips(
 ) -> int:
     tried = 0
     for path, bit in bits:
-        log = a_log(flip(disk, path, bit), segment_bytes=1_500)
+        log = a_log(flip(disk, path, bit), segment_bytes=1_500, max_msgs_per_subject=12)
         try:
             examine(log, content, removed, at_most=1)
         except AssertionError as error:
@@ -135,7 +135,7 @@ def test_a_file_cut_short_anywhere_loses_only_what_was_cut(tidy: bool) -> None:
     for path in [each for each in disk.files if each.endswith(".seg")]:
         size = len(disk.files[path].content)
         for length in range(0, size, 7):
-            log = a_log(cut(disk, path, length), segment_bytes=1_500)
+            log = a_log(cut(disk, path, length), segment_bytes=1_500, max_msgs_per_subject=12)
             try:
                 examine(log, content, removed, at_most=len(content), tombstones_gone=True)
             except AssertionError as error:
@@ -146,7 +146,7 @@ def test_a_missing_segment_is_reported() -> None:
     disk, content, removed = a_small_store(tidy=False)
     paths = sorted(path for path in disk.files if path.endswith(".seg"))
     disk.remove(paths[-2])
-    log = a_log(disk)
+    log = a_log(disk, max_msgs_per_subject=12)
     examine(log, content, removed, at_most=len(content))
     assert log.lost() is not None
 
@@ -157,7 +157,7 @@ def test_a_file_of_somebody_else_is_set_aside() -> None:
         file = disk.open(f"{DIRECTORY}/{name}", create=True)
         file.write(0, b"not ours")
         file.sync()
-    log = a_log(disk)
+    log = a_log(disk, max_msgs_per_subject=12)
     examine(log, content, removed, at_most=0)
     assert disk.list(f"{DIRECTORY}/quarantine") == ["00000000000000009999.seg", "notes.txt"]
     assert any("notes.txt" in line for line in log.report)
@@ -167,17 +167,17 @@ def test_what_one_start_reports_as_lost_the_next_one_does_too() -> None:
     disk, content, removed = a_small_store(tidy=False)
     path = max(path for path in disk.files if path.endswith(".seg"))
     end = len(disk.files[path].content.rstrip(b"\0"))
-    log = a_log(flip(disk, path, end * 8 - 4))
+    log = a_log(flip(disk, path, end * 8 - 4), max_msgs_per_subject=12)
     lost = log.lost()
     log.close()
-    again = a_log(log.disk)  # type: ignore[arg-type]
+    again = a_log(log.disk, max_msgs_per_subject=12)  # type: ignore[arg-type]
     assert again.lost() == lost or lost is None
     examine(again, content, removed, at_most=1)
 
 
 def test_damage_found_while_reading_is_reported() -> None:
     disk, content, _ = a_small_store(8_000, size=300, segment_bytes=100_000)
-    log = a_log(disk)
+    log = a_log(disk, max_msgs_per_subject=12)
     seq = min(content)
     inode = disk.files[log._segment_of(seq).path]
     at = inode.content.find(content[seq][2])
