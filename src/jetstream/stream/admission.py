@@ -33,6 +33,18 @@ from jetstream.subjects.tokens import has_wildcard
 
 HEADER_BYTES_MAX: Final = 65_535
 
+# Most messages ask for one thing: these say which checks can be left out.
+_EXPECTATIONS: Final = frozenset(
+    (
+        h.EXPECTED_STREAM,
+        h.TTL,
+        h.EXPECTED_LAST_SEQ,
+        h.EXPECTED_LAST_SUBJECT_SEQ,
+        h.EXPECTED_LAST_SUBJECT_SEQ_SUBJECT,
+    )
+)
+_SCHEDULES: Final = frozenset((h.SCHEDULE, h.SCHEDULE_NEXT, h.SCHEDULER))
+
 
 class Duplicate(Exception):
     """The message id was seen before, under this sequence."""
@@ -240,8 +252,11 @@ def understand(
     if h.REQUEST_INFO in wants:
         block = h.drop_headers(block, (h.REQUEST_INFO,))
     increment = counters.increment_of(config, wants, payload)
-    check_expectations(config, subject, wants, ledger)
-    plan = schedule.check(config, subject, wants)
+    if not _EXPECTATIONS.isdisjoint(wants):
+        check_expectations(config, subject, wants, ledger)
+    plan = None
+    if not _SCHEDULES.isdisjoint(wants):
+        plan = schedule.check(config, subject, wants)
     check_source_header(wants)
     if duplicate_of:
         raise Duplicate(duplicate_of)

@@ -91,7 +91,8 @@ class Stream:
     def _after_stored(self, message: Admitted, seq: int, now: int, previous: int) -> None:
         store, subject, wants = self.store, message.subject, message.wants
         self._effects.appended = True
-        self._effects.evicted.extend(store.take_evicted())
+        if self.config.max_msgs_per_subject > 0:
+            self._effects.evicted.extend(store.take_evicted())
         if message.rollup:
             chosen = store.filter([subject]) if message.rollup == b"sub" else None
             if store.purge(filter=chosen, keep=1):
@@ -108,7 +109,8 @@ class Stream:
             )
             if made is not None:
                 self._effects.republish.append(made)
-        retention.enforce_limits(store, self.config, self._effects.evicted)
+        if self._limited:
+            retention.enforce_limits(store, self.config, self._effects.evicted)
 
     def _cancel_schedule(self, subject: bytes) -> None:
         seq = self.store.last_for(subject)
@@ -291,6 +293,7 @@ class Stream:
 
     def _take_config(self, config: StreamConfig) -> None:
         self.config = config
+        self._limited = config.max_msgs > 0 or config.max_bytes > 0
         self.store.set_limits(max_msgs_per_subject=self._per_subject_limit())
         window = config.duplicate_window
         if not window:
@@ -346,7 +349,8 @@ class Stream:
         effects.appended = True
         if self.config.max_msgs_per_subject > 0:
             effects.evicted.extend(self.store.take_evicted())
-        retention.enforce_limits(self.store, self.config, effects.evicted)
+        if self._limited:
+            retention.enforce_limits(self.store, self.config, effects.evicted)
 
     # -- restart ------------------------------------------------------------------------------
 

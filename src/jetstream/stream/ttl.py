@@ -16,18 +16,15 @@ def parse_ttl(value: bytes) -> int:
     """Nanoseconds (whole seconds), NEVER, or 0 for an empty value; ApiError otherwise."""
     if not value:
         return 0
-    text = value.decode("utf-8", "replace")
-    if text.lower() == "never":
+    if value.isdigit():
+        duration = int(value) * SECOND
+    elif value.lower() == b"never":
         return NEVER
-    try:
-        duration = parse_go_duration(text)
-    except ValueError:
+    else:
         try:
-            duration = int(text, 10) * SECOND if text.isascii() else 0
+            duration = parse_go_duration(value.decode("utf-8", "replace"))
         except ValueError:
-            duration = 0
-    if text.lstrip("+-").isdigit():
-        duration = int(text) * SECOND
+            raise ApiError(MESSAGE_TTL_INVALID) from None
     if duration < SECOND:
         raise ApiError(MESSAGE_TTL_INVALID)
     return duration // SECOND * SECOND
