@@ -270,3 +270,20 @@ def test_large_messages_and_many_of_them(store: StreamStore) -> None:
         message = store.get(i + 1)
         assert message is not None
         assert message.payload == bytes([i]) * 300_000
+
+
+def test_an_idle_log_gives_its_buffers_back_and_still_reads() -> None:
+    log = a_log(FaultyDisk())
+    log.append(b"s", b"", bytes(200_000), 1)
+    log.append(b"s", b"", b"small", 2)
+    flushed(log)
+    log.work(1_000_000)
+    before = log.active.memory_bytes
+    log.work(1_000_000)
+    assert before > 200_000 > log.active.memory_bytes
+    message = log.get(2)
+    assert message is not None
+    assert message.payload == b"small"
+    log.append(b"s", b"", b"more", 3)
+    flushed(log)
+    assert [len(log.get(seq).payload) for seq in (1, 2, 3)] == [200_000, 5, 4]  # type: ignore[union-attr]

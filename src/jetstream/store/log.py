@@ -24,7 +24,6 @@ from jetstream.store import recovery, upkeep
 from jetstream.store._log import LogBase
 from jetstream.store._segment import Segment
 from jetstream.store._subjects import Filter
-from jetstream.store.base import LostData
 from jetstream.store.files import Disk, File
 from jetstream.store.record import Kind, pack_ranges, segment_seed
 from jetstream.store.segment import Header, Identity, pack_header
@@ -33,6 +32,7 @@ from jetstream.store.shared_journal import Change, SharedJournal
 SEGMENT_BYTES_MIN = 4 << 20
 SEGMENT_BYTES_MAX = 64 << 20
 REPORT_LINES_MAX = 1_000
+IDLE_BYTES_MAX = 64 << 10
 ALLOCATE_MIN = 64 << 10
 ALLOCATE_MAX = 4 << 20
 ZEROED_STEP = 256 << 10
@@ -93,6 +93,7 @@ class FileStore(LogBase):
         self.unsealed: list[Segment] = []
         self.unchecked: list[Segment] = []
         self._job: Iterator[None] | None = None
+        self._end_seen = 0
         self.report: list[str] = []
         recovery.recover(self)
         self.synced_seq = self.last_seq
@@ -434,6 +435,7 @@ class FileStore(LogBase):
             if self._job is None:
                 self._job = upkeep.next_job(self)
                 if self._job is None:
+                    self._rest()
                     return False
             try:
                 next(self._job)
@@ -447,8 +449,15 @@ class FileStore(LogBase):
             if time.monotonic_ns() >= deadline:
                 return True
 
-    def lost(self) -> LostData | None:
-        return super().lost()
+    def _rest(self) -> None:
+        """Nothing written since the last time: give buffers back, a thousand streams add up."""
+        active = self.active
+        if active is None:
+            return
+        if active.end == self._end_seen and active.memory_bytes > IDLE_BYTES_MAX:
+            active.release()
+            self._drop_windows()
+        self._end_seen = active.end
 
     def close(self) -> None:
         """Everything to the disk, and a note that this was a proper end."""
