@@ -12,16 +12,15 @@ from typing import Final
 from jetstream.consumer._pending import PendingTable
 from jetstream.schema.consumer import ConsumerConfig
 
-
 NO_WAIT: Final = 1 << 61
 
 
 def waits_of(config: ConsumerConfig) -> list[int]:
     """How long a delivery may stay out, by its delivery count; the last one for all further."""
-    if config.ack_wait <= 0:
-        # Without acks, or with acks by flow control, nothing comes again by the clock.
-        return [NO_WAIT]
-    return list(config.backoff) or [config.ack_wait]
+    if config.backoff:
+        return [max(wait, 1) for wait in config.backoff]
+    # Without acks, or with acks by flow control, nothing comes again by the clock.
+    return [config.ack_wait or NO_WAIT]
 
 
 def is_over(deliveries: int, max_deliver: int) -> bool:
