@@ -12,6 +12,7 @@ from jetstream.spark.control import Control
 Make = Callable[..., Any]
 
 
+def test_fields_are_taken_out_everywhere_and_other_payloads_stay() -> None:
     paths = [["email"], ["home", "street"]]
     body = b'{"email":"a@b","home":[{"street":"x","town":"y"}],"n":1}'
     assert json.loads(jobs.redacted(body, paths, None)) == {"home": [{"town": "y"}], "n": 1}
