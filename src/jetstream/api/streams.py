@@ -1,6 +1,7 @@
 """Endpoints about streams: create, update, info, names, list, delete, purge."""
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -109,11 +110,11 @@ def info(js: Any, request: ApiRequest, names: Sequence[str]) -> Parts:
         body.state.deleted = asset.store.deleted() or None
     if asked.subjects_filter:
         chosen = asset.store.filter([asked.subjects_filter.encode()])
-        subjects = list(asset.store.subjects(chosen))
-        if subjects:
+        total = asset.store.count_subjects(chosen)
+        if total:
             offset = max(asked.offset, 0)
-            shown = subjects[offset : offset + SUBJECTS_PAGE]
-            page = Paged(len(subjects), offset, SUBJECTS_PAGE)
+            shown = islice(asset.store.subjects(chosen), offset, offset + SUBJECTS_PAGE)
+            page = Paged(total, offset, SUBJECTS_PAGE)
             body.state.subjects = {s.decode("utf-8", "replace"): n for s, n in shown} or None
     return [page, body]
 
