@@ -177,3 +177,11 @@ def a_server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     yield start
     for server in running:
         server.kill()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The first test with Spark pays for the JVM; on a busy machine that takes minutes."""
+    for item in items:
+        is_ours = "tests/spark" in str(item.path)
+        if is_ours and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(400))
