@@ -1,6 +1,6 @@
 """Our client against nats-py 2.16, on the same server, in the same run, taking turns.
 
-    python benchmarks/client.py [--server nats-server|jetstream] [--rounds 5] [--quick]
+    python -m benchmarks.client [--server nats-server|jetstream] [--rounds 5] [--quick]
 
 Each row is the median of the rounds. "pipelined publish" is what each library offers for bulk:
 `publish_many` here, a window of `publish_async` there. The blocking client is measured beside the

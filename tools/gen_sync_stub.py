@@ -50,7 +50,7 @@ BY_HAND = {"Message", "JetStreamMessage", "MessageBatch", "PubAckFuture"}
 INSIDE = {
     "Connection": "send command plan_flush writable forget attach detach take_inbox give_inbox "
     "on_received on_control on_lost on_writable restore disconnected finished report_error "
-    "report_slow spawn out",
+    "report_slow spawn out ping open is_full on_restored on_finished",
     "JetStream": "bulk make_consumer",
     "Subscription": "receive take",
     "Messages": "take",
@@ -246,7 +246,7 @@ def imports(body: str, modules: dict[str, Module]) -> str:
 
 
 def stub() -> str:
-    wanted = {module for parts in FACES.values() for module, _ in parts} | {"publish", "message"}
+    wanted = {module for parts in FACES.values() for module, _ in parts} | {"acks", "message"}
     modules = {name: Module(name) for name in sorted(wanted)}
     classes = []
     for face in FACES:

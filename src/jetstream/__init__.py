@@ -27,7 +27,7 @@ _ROOMS: dict[str, tuple[str, ...]] = {
     "client.ordered": ("OrderedConsumer",),
     "client.pull": ("MessageBatch",),
     "client.push": ("PushSubscription", "PullSubscription"),
-    "client.publish": ("PubAck", "PubAckFuture", "PublishReport"),
+    "client.acks": ("PubAck", "PubAckFuture", "PublishReport"),
     "client.batch": ("AtomicBatch",),
     "client.reading": ("StreamMessage",),
     "client.kv": ("KeyValue", "KeyValueConfig", "Entry", "BucketStatus"),
@@ -54,6 +54,9 @@ _MODULES = ("errors", "sync", "testing")
 if TYPE_CHECKING:
     from typing import Any
 
+    from jetstream.client.acks import PubAck as PubAck
+    from jetstream.client.acks import PubAckFuture as PubAckFuture
+    from jetstream.client.acks import PublishReport as PublishReport
     from jetstream.client.batch import AtomicBatch as AtomicBatch
     from jetstream.client.config import ConsumerConfig as ConsumerConfig
     from jetstream.client.config import ConsumerLimits as ConsumerLimits
@@ -90,9 +93,6 @@ if TYPE_CHECKING:
     from jetstream.client.objects import ObjectStore as ObjectStore
     from jetstream.client.objects import ObjectStoreConfig as ObjectStoreConfig
     from jetstream.client.ordered import OrderedConsumer as OrderedConsumer
-    from jetstream.client.publish import PubAck as PubAck
-    from jetstream.client.publish import PubAckFuture as PubAckFuture
-    from jetstream.client.publish import PublishReport as PublishReport
     from jetstream.client.pull import MessageBatch as MessageBatch
     from jetstream.client.push import PullSubscription as PullSubscription
     from jetstream.client.push import PushSubscription as PushSubscription

@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from jetstream.client.connection import Connection
-from jetstream.client.link import Host, Link
+from jetstream.client.link import Link
 from jetstream.client.options import Address, Options
 from jetstream.clock import Random
 from jetstream.server.server import Server
@@ -28,7 +28,7 @@ async def connect_to(server: Server | Callable[[], Server | None], **settings: A
     A function instead of a server is asked at every (re)connect, so that a restarted one is found.
     """
 
-    async def dial(host: Host, address: Address, options: Options) -> Link:
+    async def dial(host: Connection, address: Address, options: Options) -> Link:
         running = server if isinstance(server, Server) else server()
         if running is None or not running.running:
             raise ConnectionRefusedError("the server is not running")
@@ -42,8 +42,7 @@ async def connect_to(server: Server | Callable[[], Server | None], **settings: A
         return link
 
     connection = Connection([ADDRESS], Options(**settings), Random())
-    connection._keeper.dial = dial
-    await connection._keeper.connect()
+    await connection.open(dial)
     return connection
 
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from jetstream.client.acks import PubAck, PublishReport
 from jetstream.client.config import ConsumerConfig, Seconds, StreamConfig
 from jetstream.client.events import Event, Statistics, Status
 from jetstream.client.info import AccountInfo, ConsumerInfo, PauseState, StreamInfo
@@ -14,7 +15,6 @@ from jetstream.client.manage import AnyConfig
 from jetstream.client.message import BaseMessage, Delivery, HeadersLike, Payload
 from jetstream.client.objects import ObjectInfo, ObjectStoreConfig, ObjectStoreStatus
 from jetstream.client.options import Options
-from jetstream.client.publish import PubAck, PublishReport
 from jetstream.client.reading import StreamMessage
 from jetstream.client.snapshot import Progress, SnapshotResult
 from jetstream.client.subscription import MessageCallback
@@ -128,6 +128,7 @@ class Connection:
         stall: float | None = ...,
         headers: HeadersLike | None = ...,
     ) -> Iterator[Message]: ...
+    def wait_connected(self, timeout: float | None = ...) -> None: ...
     @property
     def status(self) -> Status: ...
     @property

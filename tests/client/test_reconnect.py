@@ -160,6 +160,45 @@ async def test_bulk_publishing_reports_what_was_lost(js: Any) -> None:
     assert report.sequences[1999] > 0
 
 
+async def test_lost_acks_do_not_block_the_window_for_ever(js: Any) -> None:
+    quick = js.connection.jetstream(timeout=0.3)
+    await quick.create_stream(name="S")
+    futures = [await quick.publish_async("S", b"%d" % n) for n in range(50)]
+    js.connection._keeper.link.transport.abort()
+    futures += [await quick.publish_async("S", b"%d" % n) for n in range(50)]
+    await quick.publish_async_complete(10)
+    assert all(future.done() for future in futures)
+    assert futures[-1].exception() is None
+
+
+async def test_errors_nobody_asked_for_are_logged(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with jetstream.connect(url) as nc:
+        sub = await nc.subscribe("a", pending_msgs=1)
+        for _ in range(3):
+            await nc.publish("a", b"")
+        await nc.flush()
+        assert sub.dropped == 2
+    assert "slow consumer" in caplog.text
+
+
+async def test_a_failing_callback_does_not_break_the_connection(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(event: Any) -> None:
+        raise ValueError("async callback")
+
+    def broken_too(event: Any) -> None:
+        raise ValueError("plain callback")
+
+    async with jetstream.connect(url, on_event=broken_too, on_disconnect=broken) as nc:
+        await cut(nc)
+        await nc.flush()
+    assert "plain callback" in caplog.text
+    assert "async callback" in caplog.text
+
+
 async def test_pings_find_a_dead_connection(url: str) -> None:
     async with jetstream.connect(url, ping_interval=0.05, max_outstanding_pings=2) as nc:
         await nc.flush()

@@ -10,10 +10,11 @@ Leaving the block commits; an exception inside abandons the batch and the server
 
 from typing import TYPE_CHECKING, Any
 
-from jetstream.client.connection import header_block
+from jetstream.client.acks import PubAck, read_ack
 from jetstream.client.errors import BatchAbandonedError, api_error
+from jetstream.client.lines import header_block
 from jetstream.client.message import HeadersLike, Payload
-from jetstream.client.publish import PubAck, publish_headers, read_ack
+from jetstream.client.publish import publish_headers
 from jetstream.wire.headers import Headers
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class AtomicBatch:
                 self._raise(subject, answer.data)
         else:
             self._js.connection.send(subject, None, block, data)
-            if self._js.connection._writable is not None:
+            if self._js.connection.is_full:
                 await self._js.connection.writable()
 
     def _block(self, fields: dict[str, Any], commit: str | None = None) -> bytes:

@@ -26,7 +26,7 @@ class Connecting:
 
     async def _connect(self) -> Connection:
         connection = Connection(self._addresses, self._options, self._random)
-        await connection._keeper.connect()
+        await connection.open()
         return connection
 
     def __await__(self) -> Generator[Any, None, Connection]:

@@ -32,14 +32,15 @@ from jetstream.client.errors import (
     StaleConnectionError,
 )
 from jetstream.client.events import Event, EventKind, Statistics, Status
-from jetstream.client.keeper import Keeper
+from jetstream.client.inbox import PullInbox
+from jetstream.client.keeper import Dial, Keeper
+from jetstream.client.lines import check_queue, check_subject, header_block, sub_line
 from jetstream.client.link import Link
 from jetstream.client.message import HeadersLike, JetStreamMessage, Message, Payload
 from jetstream.client.options import Address, Options
 from jetstream.client.subscription import MessageCallback, Subscription
 from jetstream.clock import Random
 from jetstream.wire._parser import Batch
-from jetstream.wire.headers import Headers, encode_headers
 from jetstream.wire.operations import Info, Kind
 
 if TYPE_CHECKING:
@@ -48,35 +49,6 @@ if TYPE_CHECKING:
 FLUSH_BYTES = 128 * 1024
 SPARE_INBOXES = 8
 _decode_info = msgspec.json.Decoder(Info).decode
-
-
-def header_block(headers: HeadersLike | None) -> bytes | None:
-    """Headers as the wire wants them; line ends inside a name or value are refused."""
-    if not headers:
-        return None
-    if isinstance(headers, Headers):
-        return headers.encode()
-    for name, value in headers.items():
-        for part in (name, value) if isinstance(value, str) else (name, *value):
-            if "\r" in part or "\n" in part:
-                raise ValueError(f"header {name!r} contains a line end")
-    return encode_headers(headers)
-
-
-class PullInbox:
-    """A subscription that one pull after the other uses, so that a fetch costs no SUB and UNSUB."""
-
-    __slots__ = ("receiver", "sid", "subject", "subject_bytes")
-
-    def __init__(self, subject: str) -> None:
-        self.sid = 0
-        self.subject = subject
-        self.subject_bytes = subject.encode()
-        self.receiver: Callable[[Batch, int, int], None] | None = None
-
-    def receive(self, batch: Batch, start: int, stop: int) -> None:
-        if self.receiver is not None:
-            self.receiver(batch, start, stop)
 
 
 class Connection:
@@ -181,6 +153,11 @@ class Connection:
         if link is not None and self._out.size and not link.transport.is_closing():
             link.write(self._out.take())
 
+    @property
+    def is_full(self) -> bool:
+        """The transport has more waiting than it should; see `writable`."""
+        return self._writable is not None
+
     async def writable(self) -> None:
         """Wait until the transport takes more."""
         while self._writable is not None:
@@ -188,11 +165,15 @@ class Connection:
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until the server has seen everything sent so far."""
-        await self._keeper.wait_connected(timeout)
+        await self.wait_connected(timeout)
+        await self._in_time(self.ping(), timeout, "flush")
+
+    def ping(self) -> "asyncio.Future[None]":
+        """Ask the server for a sign of life; done when it has answered."""
         pong: asyncio.Future[None] = self.loop.create_future()
         self._pongs.append(pong)
         self.command(b"PING\r\n")
-        await self._in_time(pong, timeout, "flush")
+        return pong
 
     async def rtt(self) -> float:
         """Seconds for one trip to the server and back."""
@@ -454,6 +435,16 @@ class Connection:
 
     # --- state and life
 
+    async def open(self, dial: Dial | None = None) -> None:
+        """The first connection; `dial` replaces the way a link is made."""
+        if dial is not None:
+            self._keeper.dial = dial
+        await self._keeper.connect()
+
+    async def wait_connected(self, timeout: float | None = None) -> None:
+        """Return when there is a link; at once if there is one."""
+        await self._keeper.wait_connected(timeout)
+
     @property
     def status(self) -> Status:
         return self._keeper.status
@@ -558,26 +549,6 @@ class Connection:
 
     def __repr__(self) -> str:
         return f"<Connection {self.status} {self.connected_url or self.servers}>"
-
-
-def sub_line(subject: str, queue: str, sid: int) -> bytes:
-    middle = f"{subject} {queue}" if queue else subject
-    return f"SUB {middle} {sid}\r\n".encode()
-
-
-def check_subject(subject: str) -> None:
-    from jetstream.client.errors import BadSubjectError
-
-    tokens = subject.split(".")
-    if not all(tokens) or ">" in tokens[:-1] or any(c <= " " for c in subject):
-        raise BadSubjectError(f"invalid subject {subject!r}")
-
-
-def check_queue(queue: str) -> None:
-    from jetstream.client.errors import BadSubjectError
-
-    if any(c <= " " for c in queue):
-        raise BadSubjectError(f"invalid queue group {queue!r}")
 
 
 def expire(answer: "asyncio.Future[Any]", subject: str | bytes, wait: float) -> None:

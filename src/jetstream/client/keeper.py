@@ -6,7 +6,8 @@ that a thousand clients do not come back in the same millisecond.
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from jetstream.client.errors import (
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from jetstream.client.connection import Connection
 
 EVENTS_KEPT = 1024
+Dial = Callable[["Connection", Address, Options], Awaitable[Link]]
+
+_log = logging.getLogger("jetstream.client")
 
 
 class Keeper:
@@ -39,7 +43,7 @@ class Keeper:
         self.addresses = list(addresses)
         self.discovered: list[Address] = []
         self.last_error: Exception | None = None
-        self.dial = dial
+        self.dial: Dial = dial
         self._connection = connection
         self._options = options
         self._listeners: list[asyncio.Queue[Event | None]] = []
@@ -184,9 +188,7 @@ class Keeper:
                 self.drop(StaleConnectionError("the server does not answer our pings"))
                 continue
             self._pings_out += 1
-            # The answer is counted in pong(); a place in the queue keeps flush() in step.
-            self._connection._pongs.append(self._connection.loop.create_future())
-            self._connection.command(b"PING\r\n")
+            self._connection.ping()
 
     def pong(self) -> None:
         self._pings_out = 0
@@ -228,6 +230,9 @@ class Keeper:
                 queue.get_nowait()
             queue.put_nowait(event)
         options = self._options
+        if event.error is not None and not (options.on_event or options.on_error):
+            # Nobody asked to hear of it; it must not be lost all the same.
+            _log.warning("%s: %s", event.kind.value, event.error or event.detail)
         self._call(options.on_event, event)
         if event.kind is EventKind.DISCONNECTED:
             self._call(options.on_disconnect, event)
@@ -241,7 +246,11 @@ class Keeper:
     def _call(self, callback: Any, argument: Any) -> None:
         if callback is None:
             return
-        result = callback(argument)
+        try:
+            result = callback(argument)
+        except Exception:
+            _log.exception("a callback of the connection failed")
+            return
         if inspect.isawaitable(result):
             self._after(_awaited(result))
 
@@ -283,4 +292,7 @@ class Keeper:
 
 
 async def _awaited(work: Any) -> None:
-    await work
+    try:
+        await work
+    except Exception:
+        _log.exception("a callback of the connection failed")

@@ -31,7 +31,8 @@ from jetstream.wire._parser import Batch
 from jetstream.wire.headers import get_header
 
 if TYPE_CHECKING:
-    from jetstream.client.connection import Connection, PullInbox
+    from jetstream.client.connection import Connection
+    from jetstream.client.inbox import PullInbox
 
 VERIFY_WAIT = 0.25
 GRACE = 1.0  # how much longer than the server we wait before we stop a request ourselves
