@@ -7,8 +7,10 @@ know what it means. Nothing here retries: after a failed sync nobody knows what 
 import contextlib
 import errno
 import fcntl
+import mmap
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -178,6 +180,17 @@ class Files:
             os.close(fd)
             raise
         return RealFile(fd)
+
+
+@contextlib.contextmanager
+def mapped(path: str) -> Iterator[memoryview]:
+    """A whole file as memory, read only; for readers without a server."""
+    with (
+        Path(path).open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+        memoryview(data) as view,
+    ):
+        yield view
 
 
 def replace_atomically(disk: Disk, path: str, data: bytes) -> None:

@@ -5,9 +5,7 @@ Two ways lead to the same columns (`_frames.pyx` draws them): `read_frames` asks
 messages that were removed after it was sealed; `Part.exact` says that it does not.
 """
 
-import mmap
 from collections.abc import Callable
-from pathlib import Path
 
 from msgspec import Struct
 
@@ -15,6 +13,7 @@ from jetstream.errors import StoreError
 from jetstream.store import _frames
 from jetstream.store._log import LogBase
 from jetstream.store._subjects import Filter
+from jetstream.store.files import mapped
 from jetstream.store.record import segment_seed
 from jetstream.store.segment import (
     HEADER_SEARCH_BYTES,
@@ -115,14 +114,12 @@ def read_file(
     payloads: bool = True,
 ) -> tuple[bytearray, int]:
     """The messages of a sealed segment file as one frame, and how many records were damaged."""
-    with (
-        Path(path).open("rb") as file,
-        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
-        memoryview(data) as view,
-    ):
-        found = unpack_header(data[: min(len(data), HEADER_SEARCH_BYTES)])
-        place = unpack_trailer(data[-TRAILER_BYTES:])
-        footer = unpack_footer(data[place[0] : place[0] + place[1]], place[2]) if place else None
+    with mapped(path) as view:
+        found = unpack_header(bytes(view[:HEADER_SEARCH_BYTES]))
+        place = unpack_trailer(bytes(view[-TRAILER_BYTES:]))
+        footer = None
+        if place is not None:
+            footer = unpack_footer(bytes(view[place[0] : place[0] + place[1]]), place[2])
         if found is None or footer is None:
             raise StoreError(f"{path} is not a sealed segment")
         chosen = None if wanted is None else bytes(map(bool, map(wanted, footer.names)))
