@@ -273,9 +273,6 @@ class Server:
             self.engine.tick()
             self.wake()
 
-    def loop_now(self) -> int:
-        return self.clock.now()
-
     def _sweep(self) -> None:
         """A few times a second: pings, log-ins that take too long, peers that do not read."""
         if not self.running:
@@ -517,13 +514,11 @@ class Server:
         return limit > 0 and subject.count(b".") + 1 > limit
 
     def too_many_subscriptions(self, connection: Connection) -> bool:
-        limit = self.options.max_subscriptions
-        if limit > 0 and len(connection.subscriptions) >= limit:
+        held = len(connection.subscriptions)
+        if 0 < self.options.max_subscriptions <= held:
             return True
         identity = connection.identity
-        if identity is not None and 0 <= identity.max_subscriptions <= len(
-            connection.subscriptions
-        ):
+        if identity is not None and 0 <= identity.max_subscriptions <= held:
             return True
         spec = connection.account.spec
         if spec is not None and spec.max_subscriptions >= 0:
