@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import os
 import socket
 import subprocess
 import sys
@@ -80,6 +81,8 @@ def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def spark() -> Iterator[Any]:
     from jetstream.spark.session import session
 
+    # Spark starts many short Python processes; compiling everything in each is not what we test.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     made = session("tests", "local[2]", quick=True, spark_sql_shuffle_partitions="2")
     yield made
     with contextlib.suppress(Exception):
