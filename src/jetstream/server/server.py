@@ -273,6 +273,9 @@ class Server:
             self.engine.tick()
             self.wake()
 
+    def loop_now(self) -> int:
+        return self.clock.now()
+
     def _sweep(self) -> None:
         """A few times a second: pings, log-ins that take too long, peers that do not read."""
         if not self.running:
