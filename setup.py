@@ -47,6 +47,7 @@ def compiled() -> list[Extension]:
     return cythonize(
         kernels(),
         build_dir="build/cython",
+        nthreads=0 if ONLY else os.cpu_count() or 0,
         include_path=["src"],
         compiler_directives={
             "language_level": 3,
@@ -59,4 +60,4 @@ def compiled() -> list[Extension]:
     )
 
 
-setup(ext_modules=compiled())
+setup(ext_modules=compiled(), options={"build_ext": {"parallel": os.cpu_count() or 1}})
