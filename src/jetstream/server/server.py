@@ -96,8 +96,7 @@ class Server:
         self.authenticator = Authenticator(self.options)
         self.connections: dict[int, Connection] = {}
         self.closed: deque[ClosedConnection] = deque(maxlen=self.options.max_closed_clients)
-        self.slow: set[Connection] = set()
-        self.closing: set[Connection] = set()
+        self.slow, self.closing = set[Connection](), set[Connection]()
         self.engine: Engine | None = None
         self.files = files  # another disk than the machine's: for tests
         self.started_ns = self.clock.now()
