@@ -411,9 +411,7 @@ class Server:
             self.let_in(connection, identity)
             connection.resume()
 
-    def let_in(
-        self, connection: Connection, identity: Identity, *, again: bool = False
-    ) -> None:
+    def let_in(self, connection: Connection, identity: Identity, *, again: bool = False) -> None:
         account = self.accounts.find(identity.account)
         if account is None:
             connection.close(Reason.MISSING_ACCOUNT, "Authorization Violation")
