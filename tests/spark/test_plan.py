@@ -1,5 +1,6 @@
 """Offsets, cuts and predicates, without Spark and without a server."""
 
+import re
 from itertools import pairwise
 
 import pytest
@@ -10,6 +11,7 @@ from jetstream.errors import JetStreamError
 from jetstream.spark.offsets import Mark, State, check_loss, from_json, lag, limited_end, to_json
 from jetstream.spark.options import BadOption, Options
 from jetstream.spark.partitions import balanced_cuts, part_count, ranges
+from jetstream.spark.rows import subject_regex
 from jetstream.spark.where import pushed, terms
 
 
@@ -107,6 +109,17 @@ def test_what_is_not_understood_is_not_pushed() -> None:
     ):
         assert pushed(where) == {}, where
     assert terms("a = 'x and y' AND (b or c)") == ["a = 'x and y'", "b or c"]
+
+
+def test_filters_as_an_expression_match_as_the_server_does() -> None:
+    from jetstream.subjects.match import matches
+
+    subjects = ["a", "a.b", "a.b.c", "a.bx", "$KV.B.k", "a+b", "x.y"]
+    for filters in (("a.*",), ("a.>",), (">",), ("a", "x.y"), ("$KV.B.>",), ("a+b",), ("*.b.*",)):
+        pattern = re.compile(subject_regex(filters))
+        for subject in subjects:
+            expected = any(matches(f, subject) for f in filters)
+            assert (pattern.match(subject) is not None) == expected, (filters, subject)
 
 
 def test_options_say_what_is_wrong() -> None:

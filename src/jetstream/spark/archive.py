@@ -24,7 +24,7 @@ from jetstream.spark.control import Control
 from jetstream.spark.offsets import DataLoss, State
 from jetstream.spark.options import BadOption
 from jetstream.spark.readers import Reader, Wanted
-from jetstream.spark.rows import Layout
+from jetstream.spark.rows import Layout, subject_regex
 from jetstream.spark.tables import DataFile, ParquetTable, Table, clear_staging, open_table, stage
 
 ROWS_PER_COMMIT = 1_000_000
@@ -242,17 +242,11 @@ def read_files(
         )
         for batch in scanner.to_batches():
             if filters and batch.num_rows:
-                batch = batch.filter(_matching(batch.column("subject"), filters))
+                batch = batch.filter(
+                    pc.match_substring_regex(batch.column("subject"), subject_regex(filters))
+                )
             if batch.num_rows:
                 yield _taken(batch)
-
-
-def _matching(subjects: pa.Array, filters: tuple[str, ...]) -> pa.Array:
-    from jetstream.subjects.match import matches
-
-    distinct = pc.unique(subjects)
-    hits = [s for s in distinct.to_pylist() if any(matches(f, s) for f in filters)]
-    return pc.is_in(subjects, pa.array(hits, pa.string()))
 
 
 def _taken(batch: pa.RecordBatch) -> Taken:

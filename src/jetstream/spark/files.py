@@ -8,7 +8,6 @@ not there) is read in bulk. So the rows are the same whether a path is visible o
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from jetstream.client.columns import Taken
 from jetstream.errors import StoreError
@@ -80,7 +79,7 @@ def _decoded(path: str, lo: int, hi: int, wanted: Wanted) -> Taken:
     return unpack(frame)[0]
 
 
-def _chooser(filters: tuple[str, ...]) -> Any:
+def _chooser(filters: tuple[str, ...]) -> Callable[[bytes], bool]:
     from jetstream.subjects.match import matches
 
     patterns = [f.encode() for f in filters]
