@@ -12,6 +12,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from benchmarks.harness import OURS, REFERENCE, Raw, ServerProcess, Table, interleaved, median, pump
@@ -219,8 +220,12 @@ def main() -> None:
                     table,
                     servers,
                     f"{size} B, {senders} publisher(s), window {WINDOW}",
-                    lambda s, size=size, senders=senders: publish_rate(
-                        s, size, senders, WINDOW, n if size < 1000 else n // 2
+                    partial(
+                        publish_rate,
+                        size=size,
+                        senders=senders,
+                        window=WINDOW,
+                        messages=n if size < 1000 else n // 2,
                     ),
                 )
         for size in (128, 1024):
@@ -228,7 +233,14 @@ def main() -> None:
                 table,
                 servers,
                 f"{size} B, 1 publisher, memory storage",
-                lambda s, size=size: publish_rate(s, size, 1, WINDOW, n, storage="memory"),
+                partial(
+                    publish_rate,
+                    size=size,
+                    senders=1,
+                    window=WINDOW,
+                    messages=n,
+                    storage="memory",
+                ),
             )
         stop(servers)
     if wanted("special"):

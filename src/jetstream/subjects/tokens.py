@@ -13,7 +13,7 @@ NAME_LENGTH_MAX = 255
 
 
 def split(subject: AnyStr) -> list[AnyStr]:
-    return subject.split("." if isinstance(subject, str) else b".")  # type: ignore[arg-type]
+    return subject.split("." if isinstance(subject, str) else b".")
 
 
 def is_valid_subject(subject: AnyStr) -> bool:
