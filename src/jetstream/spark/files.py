@@ -5,8 +5,8 @@ mapped and decoded, everything else (the growing end, segments with later delete
 not there) is read in bulk. So the rows are the same whether a path is visible or not.
 """
 
-from collections.abc import Iterator
-from functools import cache
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from jetstream.client.columns import Taken
@@ -14,6 +14,7 @@ from jetstream.errors import StoreError
 from jetstream.spark.bulk import read_bulk, segments, unpack
 from jetstream.spark.control import Control
 from jetstream.spark.readers import Reader, Wanted
+from jetstream.spark.rows import subject_regex
 
 
 def file_reader(store_dir: str) -> Reader:
@@ -80,13 +81,10 @@ def _decoded(path: str, lo: int, hi: int, wanted: Wanted) -> Taken:
 
 
 def _chooser(filters: tuple[str, ...]) -> Callable[[bytes], bool]:
-    from jetstream.subjects.match import matches
+    matches = re.compile(subject_regex(filters).encode()).match
 
-    patterns = [f.encode() for f in filters]
-
-    @cache
     def chosen(subject: bytes) -> bool:
-        return any(matches(pattern, subject) for pattern in patterns)
+        return matches(subject) is not None
 
     return chosen
 
