@@ -233,3 +233,12 @@ def test_deleting_tells_those_who_wait() -> None:
     rig.consumer.close(rig.now)
     rig.take()
     assert rig.said == [("a", "409 Consumer Deleted"), ("b", "409 Consumer Deleted")]
+
+
+def test_a_request_that_is_over_gets_nothing_even_if_nobody_noticed() -> None:
+    rig = Rig()
+    rig.pull(1, expires=SECOND)
+    rig.now += 2 * SECOND
+    rig.publish("s.a")
+    assert rig.turn() == []
+    assert rig.said == [("inbox", "408 Request Timeout")]

@@ -179,6 +179,8 @@ class Consumer(Acking):
         if not pulls.queue and not self._late:
             return []
         pulls.drop_dead(self._has_interest)
+        # A request that is over gets nothing, even if its timer comes late.
+        self._effects.statuses.extend(pulls.expire(now, self._heartbeat))
         if self._late:
             self._accept_late(now)
         if self.groups is not None:
