@@ -256,3 +256,10 @@ def test_a_batch_made_by_hand_reads_like_a_parsed_one() -> None:
         assert batch.kind(0) == Kind.HPUB
         assert batch.size(0) == 13
         assert batch.header_size(0) == 12
+
+
+def test_a_server_has_to_put_a_blank_behind_info() -> None:
+    for make in TWINS:
+        reader = a_parser(make, Role.CLIENT)
+        assert read_all(reader, [b"INFO\x00"]) == []
+        assert reader.fault == Fault.UNKNOWN_OPERATION

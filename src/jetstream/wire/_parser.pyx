@@ -252,7 +252,7 @@ cdef bint _may_begin(char* p, size_t n, int role) noexcept nogil:
     """Could these first bytes become a known operation?"""
     if _could_be(p, n, b"PING", False) or _could_be(p, n, b"PONG", False):
         return True
-    if _could_be(p, n, b"+OK", False) or _could_be(p, n, b"INFO", False):
+    if _could_be(p, n, b"+OK", False) or _could_be(p, n, b"INFO", role == 1):
         return True
     if role == 1:
         return (
