@@ -7,6 +7,9 @@ import pytest
 from jetstream.clock import SECOND
 from jetstream.security.jwt import (
     AccountClaims,
+    ExportClaim,
+    GenericClaims,
+    ImportClaim,
     InvalidToken,
     JetStreamTier,
     OperatorClaims,
@@ -21,7 +24,12 @@ from jetstream.security.jwt import (
 from jetstream.security.nkeys import KeyKind, KeyPair, encode_signature
 from jetstream.server.accounts import accounts_of
 from jetstream.server.auth import Authenticator, AuthError, Identity
-from jetstream.server.operator import account_spec, allowed_until, is_source_allowed
+from jetstream.server.operator import (
+    account_spec,
+    activated,
+    allowed_until,
+    is_source_allowed,
+)
 from jetstream.server.options import Options
 from jetstream.server.options_file import read_config_text
 from jetstream.wire.operations import Connect
@@ -235,6 +243,31 @@ def test_accounts_become_specs() -> None:
     assert spec.max_connections == -1 and spec.name_tag == "acme"
     assert spec.jetstream is not None and spec.jetstream.max_memory == 5
     assert spec.jetstream.max_streams == -1
+
+
+def test_a_private_export_is_for_those_with_an_activation_token() -> None:
+    others = [KeyPair.create(KeyKind.ACCOUNT) for _ in range(3)]
+    exporter = an_account(exports=[ExportClaim(subject="q.>", type="service", token_req=True)])
+
+    def an_importer(key: KeyPair, signer: KeyPair, subject: str) -> AccountClaims:
+        activation = GenericClaims(
+            sub=key.public_key, nats={"type": "activation", "subject": subject}
+        )
+        wish = ImportClaim(subject="q.x", account=ACCOUNT.public_key, type="service")
+        wish.token = encode(activation, signer, NOW)
+        claims = AccountClaims(sub=key.public_key)
+        claims.nats.imports = [wish]
+        return claims
+
+    accounts = {
+        ACCOUNT.public_key: exporter,
+        others[0].public_key: an_importer(others[0], ACCOUNT, "q.x"),
+        others[1].public_key: an_importer(others[1], others[1], "q.x"),  # signed for itself
+        others[2].public_key: an_importer(others[2], ACCOUNT, "other"),
+    }
+    private = activated(ACCOUNT.public_key, accounts)
+    assert private == {"q.>": (others[0].public_key,)}
+    assert account_spec(exporter, "token", private).exports[0].accounts == private["q.>"]
 
 
 def test_responses_in_tokens() -> None:

@@ -27,6 +27,7 @@ from jetstream.broker.permissions import PermissionRules, Permissions, ResponseR
 from jetstream.clock import SECOND, Clock, SystemClock
 from jetstream.security.jwt import (
     AccountClaims,
+    GenericClaims,
     ImportClaim,
     InvalidToken,
     JetStreamTier,
@@ -38,6 +39,7 @@ from jetstream.security.jwt import (
     decode,
 )
 from jetstream.server.options import Options
+from jetstream.subjects.match import is_subset
 from jetstream.subjects.tokens import is_valid_subject
 
 if TYPE_CHECKING:
@@ -317,14 +319,38 @@ def directory_of(options: Options) -> AccountDirectory:
     for token in options.operators:
         system = system or decode(token, OperatorClaims).nats.system_account
     specs = [
-        account_spec(claims, options.resolver_preload[key])
+        account_spec(claims, options.resolver_preload[key], activated(key, operator.accounts))
         for key, claims in operator.accounts.items()
     ]
     return AccountDirectory(specs, system)
 
 
-def account_spec(claims: AccountClaims, token: str) -> AccountSpec:
-    """An account as its token describes it."""
+def activated(exporter: str, accounts: dict[str, AccountClaims]) -> dict[str, tuple[str, ...]]:
+    """Private exports of an account, by subject, and who holds a good activation token for them."""
+    claims = accounts[exporter]
+    signers = {exporter, *claims.signing_keys()}
+    found: dict[str, tuple[str, ...]] = {
+        export.subject: () for export in claims.nats.exports or () if export.token_req
+    }
+    for importer, other in accounts.items() if found else ():
+        for wanted in other.nats.imports or ():
+            if wanted.account != exporter or not wanted.token:
+                continue
+            try:
+                token = decode(wanted.token, GenericClaims)
+            except InvalidToken:
+                continue
+            allowed = str(token.nats.get("subject", token.nats.get("import_subject", "")))
+            for subject in found:
+                if token.iss in signers and token.sub == importer and is_subset(allowed, subject):
+                    found[subject] = (*found[subject], importer)
+    return found
+
+
+def account_spec(
+    claims: AccountClaims, token: str, private: dict[str, tuple[str, ...]] | None = None
+) -> AccountSpec:
+    """An account as its token describes it; `private` says who may use which private export."""
     nats = claims.nats
     limits = nats.limits
     tiers = {name: _jetstream(tier) for name, tier in limits.tiered_limits.items()}
@@ -334,7 +360,7 @@ def account_spec(claims: AccountClaims, token: str) -> AccountSpec:
     return AccountSpec(
         name=claims.sub,
         nkey=claims.sub,
-        exports=tuple(_export(export, claims) for export in nats.exports or ()),
+        exports=tuple(_export(export, private or {}) for export in nats.exports or ()),
         imports=tuple(_import(entry) for entry in nats.imports or ()),
         mappings=tuple(
             _mapping(source, entries) for source, entries in (nats.mappings or {}).items()
@@ -372,7 +398,7 @@ def _jetstream(tier: JetStreamTier) -> AccountJetStream:
     )
 
 
-def _export(export: Any, claims: AccountClaims) -> ExportSpec:
+def _export(export: Any, private: dict[str, tuple[str, ...]]) -> ExportSpec:
     kind = "stream" if str(export.type).lower() == "stream" else "service"
     latency = None
     if export.service_latency is not None and export.service_latency.results:
@@ -388,8 +414,7 @@ def _export(export: Any, claims: AccountClaims) -> ExportSpec:
     return ExportSpec(
         "stream" if kind == "stream" else "service",
         export.subject,
-        # Activation tokens stand for a list of accounts we cannot know beforehand.
-        accounts=() if export.token_req else None,
+        accounts=private.get(export.subject, ()) if export.token_req else None,
         account_token_position=export.account_token_position,
         allow_trace=export.allow_trace,
         **found,
