@@ -93,6 +93,13 @@ def test_stderr_is_the_default(capsys: pytest.CaptureFixture[str]) -> None:
     assert not log.reopen()
 
 
+def test_a_line_break_in_a_name_forges_no_line(tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    log.set_up(Options(log_file=str(path))).error('User "%s"', "a\n[1] [INF] fine\x1b[31m")
+    (line,) = lines_of(path)
+    assert line.endswith('User "a\\n[1] [INF] fine\\x1b[31m"')
+
+
 def test_problems_keep_their_trace(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     logger = log.set_up(Options(log_file=str(path)))

@@ -36,6 +36,10 @@ _WORDS = {
 }
 
 
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), 127) if code != 9}
+_CONTROLS |= {10: "\\n", 13: "\\r"}
+
+
 class LineFormat(logging.Formatter):
     """`[pid] time [LVL] text`, or the same facts as JSON."""
 
@@ -47,7 +51,8 @@ class LineFormat(logging.Formatter):
         self.pid = os.getpid()
 
     def format(self, record: logging.LogRecord) -> str:
-        text = record.getMessage()
+        # Names come from clients: a line break in one must not forge a line of ours.
+        text = record.getMessage().translate(_CONTROLS)
         if record.exc_info and record.exc_info[0] is not None:
             text = f"{text}\n{self.formatException(record.exc_info)}"
         label = _LABELS.get(record.levelno, "INF")
