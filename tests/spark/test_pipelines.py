@@ -228,3 +228,33 @@ def test_missing_streams_are_found_before_spark_starts(server: Any, tmp_path: Pa
         (3, "orders: there is no stream named 'ORDERS'"),
         (7, "out: there is no stream named 'OUT'"),
     ]
+
+
+@pytest.mark.spark
+def test_totals_over_a_stream_end_in_a_bucket(
+    spark: Any, server: Any, a_stream: Make, publish: Make, control: Control, tmp_path: Path
+) -> None:
+    source = a_stream()
+    control.create_stream(bucket_config(f"T{source}"))
+    rows = [{"who": who, "amount": amount} for who, amount in (("a", 1), ("b", 2), ("a", 4))]
+    publish([(f"{source.lower()}.x", json.dumps(row).encode()) for row in rows])
+    text = f"""\
+name: totals
+servers: {server.url}
+checkpoint: {tmp_path}/cp
+sources:
+  orders: {{stream: {source}, format: json, schema: "who string, amount long"}}
+steps:
+  totals: {{sql: "SELECT who AS key, sum(amount) AS total FROM orders GROUP BY who"}}
+sinks:
+  out: {{from: totals, kv: T{source}, output: update}}
+"""
+    _run(text, spark, tmp_path)
+    publish([(f"{source.lower()}.x", b'{"who": "b", "amount": 10}')])
+    _run(text, spark, tmp_path)
+    told = {}
+    for key in ("a", "b"):
+        found = control.last_message(f"KV_T{source}", f"$KV.T{source}.{key}")
+        assert found is not None
+        told[key] = json.loads(found["data"])["total"]
+    assert told == {"a": 5, "b": 12}

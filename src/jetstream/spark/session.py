@@ -25,10 +25,6 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "",  # set to the number of cores
-    # A stream's query keeps its state in few files.
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    ),
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.log.level": "ERROR",
 }
@@ -42,7 +38,7 @@ def session(
     quick: bool = False,
     **settings: str,
 ) -> Any:
-    """A session with our settings; yours (`spark_sql_…` or a dict via `config=`) win.
+    """A session with our settings; yours (`spark_sql_shuffle_partitions="4"`) win.
 
     `master` defaults to all cores of this machine; `remote` attaches to a Spark Connect server
     instead. `quick` trades peak speed for a faster start: right for short jobs.
