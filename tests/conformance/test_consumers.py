@@ -341,6 +341,9 @@ def max_ack_pending_and_no_wait(talk: Talk) -> None:
     client.ack(replies[1])
     talk.heard(0.15)
     client.info("c")
+    client.make("d", max_ack_pending=2)
+    asked = {"batch": 9, "no_wait": True, "expires": SECOND, "idle_heartbeat": 300 * MS}
+    client.pull("d", asked, wait=0.5)
 
 
 @scenario

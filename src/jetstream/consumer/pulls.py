@@ -173,6 +173,10 @@ class Pulls:
                 out.append(waiting.pending_status(408, "Request Timeout"))
                 continue
             if waiting.heartbeat_at and now >= waiting.heartbeat_at:
+                if waiting.ends_when_dry:
+                    # It got something and is blocked since: there is nothing to wait for.
+                    out.append(Status(waiting.reply, statuses.NO_MESSAGES))
+                    continue
                 out.append(Status(waiting.reply, heartbeat()))
                 waiting.heartbeat_at = now + waiting.heartbeat
             kept.append(waiting)
