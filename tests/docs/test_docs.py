@@ -1,6 +1,6 @@
 """The documentation runs: Python and shell blocks of the README and the guides, in order.
 
-A block that cannot run by itself (a configuration file, output, a long-running command) is not marked
+A block that cannot run by itself (configuration, output, a long-running command) is not marked
 `python` or `sh`. Spark blocks are run with the Spark tests.
 """
 
