@@ -247,7 +247,7 @@ def test_a_request_that_is_over_gets_nothing_even_if_nobody_noticed() -> None:
 def test_a_blocked_no_wait_request_ends_with_its_first_heartbeat() -> None:
     rig = Rig(max_ack_pending=1)
     rig.publish("s.a", "s.b")
-    asked = {"no_wait": True, "expires": 5 * SECOND, "idle_heartbeat": SECOND}
+    asked: dict[str, Any] = {"no_wait": True, "expires": 5 * SECOND, "idle_heartbeat": SECOND}
     assert seqs_of(rig.pull(5, **asked)) == [1]
     assert rig.said == []
     rig.wait(3)
