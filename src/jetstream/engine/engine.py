@@ -56,6 +56,7 @@ class Engine:
         self.files = files if files is not None else Files()
         self.timers = Timers()
         self.touched: list[StreamDesk] = []
+        self._written: dict[int, StreamDesk] = {}  # touched this turn, not yet handed to the OS
         self.uncommitted: list[StreamDesk] = []
         self.commits = Commits(self)
         self.desks: dict[int, StreamDesk] = {}
@@ -114,6 +115,7 @@ class Engine:
     async def stop(self) -> None:
         """Write and sync everything, then close."""
         self.turn()
+        self.write_out()
         for desk in list(self.desks.values()):
             desk.close()
         self.pool.stop()
@@ -143,14 +145,21 @@ class Engine:
                 written[id(desk)] = desk
             if not self.touched:
                 break
+        self._written |= written
+        if self.touched or self.deliveries.has_work:
+            self.server.wake()
+        self._set_timer()
+
+    def write_out(self) -> None:
+        """To the disk, what this turn appended; what was delivered is on its way already."""
+        if not self._written:
+            return
+        written, self._written = self._written, {}
         for desk in written.values():
             desk.write()
         if self.uncommitted:
             desks, self.uncommitted = self.uncommitted, []
             self.commits.commit(desks, alone=len(written) == 1 and self.server.reads <= 1)
-        if self.touched or self.deliveries.has_work:
-            self.server.wake()
-        self._set_timer()
 
     def tick(self) -> None:
         """Time has passed: call everybody whose deadline has come."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from jetstream.broker._broker import Account, Broker, Client, Subscription
+from jetstream.broker._broker import Broker, Client, Subscription
 from jetstream.broker.accounts import Accounts
 from jetstream.clock import SECOND, Clock, Random, SystemClock
 from jetstream.security.nkeys import KeyKind, KeyPair, encode_public
@@ -251,11 +251,16 @@ class Server:
             self.loop.call_soon(self.turn)
 
     def turn(self) -> None:
-        """One write, then the answers."""
+        """Deliveries first, then one write, then the answers that promise something."""
         self._turn_scheduled = False
         if self.engine is not None:
             self.engine.turn()
+            self._flush()
+            self.engine.write_out()
         self.reads = 0
+        self._flush()
+
+    def _flush(self) -> None:
         for connection in self.broker.take_dirty():
             connection.flush()  # type: ignore[attr-defined]
 
@@ -593,6 +598,3 @@ class Server:
         from jetstream.server.inprocess import connect_in_process
 
         return connect_in_process(self, protocol)
-
-    def account_named(self, name: str) -> Account | None:
-        return self.accounts.find(name)
