@@ -39,7 +39,7 @@ class Commits:
         if not busy and len(idle) + len(self._gathering) <= SYNCED_ALONE_MAX:
             for desk in idle:
                 desk.begin()
-                desk.flusher.start(alone and desk.answers <= 2)
+                desk.flusher.start(alone and 1 <= desk.answers <= 2)
             return
         for desk in idle:
             self._gathering[id(desk)] = desk
