@@ -141,6 +141,8 @@ class Files:
         for made in reversed(missing):
             with contextlib.suppress(FileExistsError):
                 made.mkdir(mode=0o750)
+        # All names first: the first sync then writes them together, the others find little to do.
+        for made in reversed(missing):
             self.sync_directory(str(made.parent))
 
     def rename(self, old: str, new: str) -> None:
