@@ -119,9 +119,6 @@ class Demo:
             passed = time.perf_counter() - started
             arrived = await self._arrived()
             if passed >= self.seconds:
-                if self._killed or arrived == 0:
-                    break
-                await self._kill(arrived)
                 break
             if not self._killed and arrived > 0 and passed >= self.seconds / 2:
                 await self._kill(arrived)
@@ -159,6 +156,10 @@ class Demo:
             self.status(
                 f"catching up: {arrived:,} of {sent:,} through, {archived.count:,} archived"
             )
+            if not self._killed and arrived and not self.enough.is_set():
+                # Spark was so slow to start that its death is still to come.
+                await self._kill(arrived)
+                continue
             if arrived >= sent and archived.count >= sent and dead >= refused:
                 return
             if not self.spark.is_running:
