@@ -192,7 +192,7 @@ def main() -> None:
 
             directory = tempfile.mkdtemp(prefix=f"bench-{kind}-")
             servers[kind] = ServerProcess(
-                kind, config=text % directory if text else "", jetstream=True
+                kind, config=text % directory if text else "", jetstream=not text
             )
         return table, servers
 

@@ -72,7 +72,7 @@ class Engine:
     async def start(self) -> None:
         """Open the store and bring back what it holds."""
         self.vault = Vault(self.store_dir, self.files)
-        self.pool = SyncPool(self.server.loop.call_soon_threadsafe)
+        self.pool = SyncPool(self.server.loop.call_soon_threadsafe, self.server.turn)
         for account in list(self.server.accounts):
             self.enable(account)
         self._background()

@@ -30,9 +30,14 @@ class SyncPool:
     """A few threads that sync; results come back on the loop, in one wake-up for many."""
 
     def __init__(
-        self, call_soon_threadsafe: Callable[..., Any], threads: int = SYNC_THREADS
+        self,
+        call_soon_threadsafe: Callable[..., Any],
+        after: Callable[[], None] | None = None,
+        threads: int = SYNC_THREADS,
     ) -> None:
+        """`after` is called on the loop when results have been handed out."""
         self._call_soon = call_soon_threadsafe
+        self._after = after
         self._jobs: SimpleQueue[tuple[Job, Done] | None] = SimpleQueue()
         self._finished: deque[tuple[Done, BaseException | None]] = deque()
         self._threads: list[threading.Thread] = []
@@ -73,6 +78,8 @@ class SyncPool:
         while self._finished:
             done, problem = self._finished.popleft()
             done(problem)
+        if self._after is not None and self.running:
+            self._after()
 
     def stop(self) -> None:
         self.running = False
