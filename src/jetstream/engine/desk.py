@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # A publisher that runs ahead of the disk by more than this is held back until the next sync.
 UNSYNCED_BYTES_MAX = 64 * 1024 * 1024
+# What nobody was promised is synced a moment later, unless it is as much as this.
+UNPROMISED_BYTES_MAX = 1024 * 1024
 
 
 class StreamDesk:
@@ -177,8 +179,10 @@ class StreamDesk:
             if wrote:
                 self.engine.sync_later(self)
             return
-        if wrote or len(self.filling) or self.waiting:
+        if len(self.filling) or self.waiting or self.unsynced_bytes > UNPROMISED_BYTES_MAX:
             self.engine.uncommitted.append(self)
+        elif wrote:
+            self.engine.commit_soon(self)
 
     @property
     def answers(self) -> int:

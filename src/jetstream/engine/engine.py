@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 BACKGROUND_NS = 20 * MILLISECOND
 BACKGROUND_SLICE_NS = 2 * MILLISECOND
 TROUBLE_LOG_NS = 10 * SECOND
+COMMIT_SOON_S = 0.005
 
 ApiHandler = Callable[["Engine", Account, Any, Client | None, bytes, bytes, bytes, bytes], object]
 
@@ -57,6 +58,7 @@ class Engine:
         self.timers = Timers()
         self.touched: list[StreamDesk] = []
         self._written: dict[int, StreamDesk] = {}  # touched this turn, not yet handed to the OS
+        self._soon: dict[int, StreamDesk] = {}
         self.uncommitted: list[StreamDesk] = []
         self.commits = Commits(self)
         self.desks: dict[int, StreamDesk] = {}
@@ -160,6 +162,17 @@ class Engine:
         if self.uncommitted:
             desks, self.uncommitted = self.uncommitted, []
             self.commits.commit(desks, alone=len(written) == 1 and self.server.reads <= 1)
+
+    def commit_soon(self, desk: StreamDesk) -> None:
+        """Nobody waits for this to be on disk: gather a little before the disk is asked."""
+        self._soon[id(desk)] = desk
+        if len(self._soon) == 1:
+            self.server.loop.call_later(COMMIT_SOON_S, self._commit_soon)
+
+    def _commit_soon(self) -> None:
+        desks, self._soon = [d for d in self._soon.values() if not d.closed], {}
+        if desks and self.server.running:
+            self.commits.commit(desks)
 
     def tick(self) -> None:
         """Time has passed: call everybody whose deadline has come."""
