@@ -35,7 +35,7 @@ async def ask(session: Session, verb: str, name: str = "", instance: str = "") -
         pass
     if not found:
         which = f" {name}" if name else ""
-        raise Failure(f"no service{which} answers", "services answer on $SRV.PING; is one running in this account?")
+        raise Failure(f"no service{which} answers", "is one running in this account?")
     return sorted(found, key=lambda each: (each["name"], each["id"]))
 
 
